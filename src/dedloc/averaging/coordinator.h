@@ -1,5 +1,6 @@
 // Coordinator: makes the ledger advance. It follows the leader, or leads when it is this peer's
-// turn by running its phases (phase.h): gather, plan, reduce, decide. docs/spec/round.md in coroutines.
+// turn by running its phases (phase.h): gather, plan, reduce, decide. docs/spec/round.md in
+// coroutines.
 //
 // Its parts, each with a state of its own:
 //   OpenRound         what this peer wants of the open step, and how time goes by in it

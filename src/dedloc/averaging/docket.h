@@ -70,7 +70,7 @@ class Docket final : public consensus::OrderJudge {
 
     Task<Result<Bytes>> on_charge(PeerId from, Bytes request);
     Task<void> tell(PeerId peer, Bytes message);
-    // Of what we would propose ourselves we must know what voters may take for granted.
+    // We must know of what we would propose ourselves what voters may take for granted.
     enum class Purpose { vote, proposal };
     Task<Result<void>> prove(robust::Order order, PeerId from, Purpose purpose);
     bool keep(const robust::Order& order);

@@ -1,6 +1,6 @@
 // AveragingBackend: how the contributions of many peers become one step. A collaboration has one:
 //
-//   NativeBackend       rounds with certificates, branches, and identical states (docs/spec/round.md)
+//   NativeBackend       certified rounds, branches, identical states (docs/spec/round.md)
 //   AggregatorBackend   reduces parts of native rounds, and holds no state
 //   ObserverBackend     takes no part
 //

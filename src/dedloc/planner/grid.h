@@ -14,8 +14,8 @@
 // group in which each peer is as fast as the slowest of its column.
 //
 // Pure; deterministic. Cost: a sort and one split. Thread: any.
-// Source: docs/decisions/0008; the axes are those of Moshpit SGD, arXiv:2103.03239, section 3.1, where the
-//         average is exact only for whole grids that nobody leaves meanwhile.
+// Source: docs/decisions/0008; the axes are those of Moshpit SGD, arXiv:2103.03239, section 3.1,
+//         where the average is exact only for whole grids that nobody leaves meanwhile.
 
 #pragma once
 #include <cstdint>
