@@ -106,6 +106,9 @@ bool Docket::keep(const Order& order) {
 void Docket::add(Charge charge) {
     if (environment_.options.bugs.charges_nobody) return;
     if (!keep(charge.order)) return;
+    forget_settled();
+    proved_.insert(
+        {charge.order.subject, charge.order.kind, charge.order.offence, charge.order.evidence});
     environment_.listener.order_proved(charge.order, charge.evidence);
     (void)store_.put(std::move(charge.evidence));
     const Bytes message = wire::encode(charge.order);
@@ -130,6 +133,7 @@ Task<Result<Bytes>> Docket::on_charge(PeerId from, Bytes request) {
 
 // One at a time of a peer, so that nobody keeps our processors busy.
 Task<Result<void>> Docket::take(Order order, PeerId from) {
+    forget_settled();
     const auto same = [&](const Order& other) { return same_charge(order, other); };
     if (std::ranges::any_of(pending_, same)) co_return Result<void>();
     if (!charging_.insert(from).second)
@@ -144,7 +148,10 @@ Task<Result<void>> Docket::prove(Order order, PeerId from, Purpose purpose) {
     DEDLOC_CO_TRY_VOID(check_length(order));
     // Evidence of one peer's offence proves nothing about another's.
     const Proved charged{order.subject, order.kind, order.offence, order.evidence};
-    const bool known = order.kind != OrderKind::vouch || purpose == Purpose::vote;
+    // Our own orders are looked at each time: nobody else would tell us that one convinces
+    // them no more.
+    const bool known =
+        from != environment_.me() && (order.kind != OrderKind::vouch || purpose == Purpose::vote);
     if (known && proved_.contains(charged) && store_.find(order.evidence)) co_return Result<void>();
     const consensus::PlantedBugs& bugs = environment_.options.bugs;
     if (bugs.orders_unproved || (bugs.charges_falsely && from == environment_.me()))
@@ -173,7 +180,8 @@ Task<Result<void>> Docket::prove(Order order, PeerId from, Purpose purpose) {
 void Docket::forget_settled() {
     const consensus::Base& base = environment_.ledger.base();
     // Others need not be convinced by what some voters said.
-    if (proved_by_ != base.voters) proved_.clear();
+    const bool others_vote = proved_by_ != base.voters;
+    if (others_vote) proved_.clear();
     proved_by_ = base.voters;
     // On another branch others voted, and whoever was found right here will be there, too.
     if (branch_ != base.instance.branch)
@@ -188,6 +196,15 @@ void Docket::forget_settled() {
                    order.from_step + pending_steps_max < step;
         return order.kind == OrderKind::vouch && is_idle_vouch(base, order);
     });
+    if (others_vote && !pending_.empty()) scope_.spawn("prove orders again", prove_again(pending_));
+}
+
+Task<void> Docket::prove_again(std::vector<Order> orders) {
+    for (const Order& order : orders) {
+        const Result<void> proved = co_await prove(order, environment_.me(), Purpose::proposal);
+        if (!proved)
+            std::erase_if(pending_, [&](const Order& other) { return same_charge(order, other); });
+    }
 }
 
 // A planted liar's: a ban of the first voter that is not this peer, by evidence that is none.
@@ -211,7 +228,10 @@ std::vector<Order> Docket::orders_for(const consensus::Base& base,
     const std::uint64_t step = decision.instance.step;
     forget_settled();
     for (Order order : pending_) {
-        if (!store_.find(order.evidence)) continue;
+        // One that proves nothing to these voters would stop all that is proposed.
+        if (!store_.find(order.evidence) ||
+            !proved_.contains({order.subject, order.kind, order.offence, order.evidence}))
+            continue;
         if (order.until_step != robust::for_good)
             order.until_step = step + (order.until_step - order.from_step);
         order.from_step = step;

@@ -73,6 +73,8 @@ class Docket final : public consensus::OrderJudge {
     // We must know of what we would propose ourselves what voters may take for granted.
     enum class Purpose { vote, proposal };
     Task<Result<void>> prove(robust::Order order, PeerId from, Purpose purpose);
+    // Those that were proved to other voters; what proves nothing to these is dropped.
+    Task<void> prove_again(std::vector<robust::Order> orders);
     bool keep(const robust::Order& order);
     void charge_falsely(const consensus::Base& base, robust::Orders& orders) const;
     void forget_settled();
