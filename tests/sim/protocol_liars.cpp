@@ -80,7 +80,7 @@ const std::vector<LieOutcome>& protocol_lies() {
          OrderKind::probation,
          Offence::mistaken,
          Offence::none,
-         16},
+         12},
         {ProtocolLie::false_finding, "false_finding", OrderKind::probation, Offence::mistaken},
         {ProtocolLie::unanswered_checks,
          "unanswered_checks",
