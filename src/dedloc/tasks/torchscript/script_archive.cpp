@@ -115,6 +115,11 @@ Result<ByteView> packed_bytes(ByteView file,
     return file.subspan(header + skipped, static_cast<std::size_t>(count));
 }
 
+// By zlib, whose lengths are 32 bits: more is no file that we take.
+bool has_checksum(ByteView bytes, std::uint32_t checksum) {
+    return ::crc32(0, bytes.data(), static_cast<uInt>(bytes.size())) == checksum;
+}
+
 Result<Found> read_entry(ByteView file, const Directory& directory, std::size_t at) {
     if (directory.end - at < directory_entry_bytes || u32_at(file, at) != directory_magic)
         return no_script("its directory is damaged");
@@ -134,6 +139,7 @@ Result<Found> read_entry(ByteView file, const Directory& directory, std::size_t 
         return no_script("{} is packed in another way than libtorch packs", found.path);
     found.entry.bytes = static_cast<std::size_t>(bytes);
     found.entry.is_deflated = method == deflated;
+    found.entry.checksum = u32_at(file, at + 16);
     DEDLOC_TRY(found.entry.packed,
                packed_bytes(file, directory.begin, u32_at(file, at + 42), packed, found.path));
     return found;
@@ -175,6 +181,8 @@ Ok check_entry(const ScriptEntry& entry) {
         return no_script(
             "{} has {} bytes; {} are the most", entry.name, entry.bytes, script_text_bytes_max);
     if (!is_text && entry.is_deflated) return no_script("{} is packed", entry.name);
+    if (!entry.is_deflated && !has_checksum(entry.packed, entry.checksum))
+        return no_script("{} is damaged", entry.name);
     return {};
 }
 
@@ -228,6 +236,7 @@ Result<Bytes> ScriptArchive::unpack(const ScriptEntry& entry) {
     const bool whole = ended == Z_STREAM_END && stream.avail_out == 0 && stream.avail_in == 0;
     inflateEnd(&stream);
     if (!whole) return no_script("{} does not unpack to the size that it says", entry.name);
+    if (!has_checksum(out, entry.checksum)) return no_script("{} is damaged", entry.name);
     return out;
 }
 

@@ -4,10 +4,11 @@
 // constants.pkl (what there is in the modules), data/N and constants/N (numbers of tensors).
 // libtorch reads it with another reader, so nothing is let through that two readers may see
 // differently: names that are there twice (in whatever case), bytes behind the end, entries that
-// lie about their size, other folders or kinds of files.
+// lie about their size, damaged ones (libtorch's reader looks at no checksum), other folders or
+// kinds of files.
 //
 // Thread: any; pure. Memory: the file's, and an entry's at a time. Cost: one pass over the
-// directory. Errors: bad_input, with the entry's name.
+// directory and over what is stored. Errors: bad_input, with the entry's name.
 
 #pragma once
 #include <cstdint>
@@ -30,6 +31,7 @@ struct ScriptEntry {
     std::size_t bytes = 0;
     ByteView packed;
     bool is_deflated = false;
+    std::uint32_t checksum = 0;  // CRC-32 of what it unpacks to
 
     bool is_source() const;
     bool is_pickle() const;
