@@ -167,7 +167,9 @@ class ProcessesTest(Folder):
 
     @unittest.skipUnless(EXAMPLE, "no C++ example was built")
     def test_two_ranks_and_a_cpp_peer_end_with_one_state(self):
-        host = start(EXAMPLE, str(EXAMPLES / "together.toml"), f"{self.folder}/a")
+        # It waits for nobody, and torchrun may take ten seconds to begin.
+        run_file = self.run_file(target=16384, steps=500)
+        host = start(EXAMPLE, run_file, f"{self.folder}/a")
         ranks = self.torchrun(join_string(host), f"{self.folder}/b")
         outputs = [self.ends(process) for process in (host, ranks)]
         self.assertEqual(word_after(outputs[0], "\nstate "), word_after(outputs[1], "state "))
