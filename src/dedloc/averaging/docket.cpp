@@ -103,12 +103,15 @@ bool Docket::keep(const Order& order) {
     return true;
 }
 
+void Docket::drop(const Order& order) {
+    std::erase_if(pending_, [&](const Order& other) { return same_charge(order, other); });
+}
+
 void Docket::add(Charge charge) {
     if (environment_.options.bugs.charges_nobody) return;
     if (!keep(charge.order)) return;
     forget_settled();
-    proved_.insert(
-        {charge.order.subject, charge.order.kind, charge.order.offence, charge.order.evidence});
+    proved_.insert(charged_by(charge.order));
     environment_.listener.order_proved(charge.order, charge.evidence);
     (void)store_.put(std::move(charge.evidence));
     const Bytes message = wire::encode(charge.order);
@@ -146,8 +149,7 @@ Task<Result<void>> Docket::take(Order order, PeerId from) {
 
 Task<Result<void>> Docket::prove(Order order, PeerId from, Purpose purpose) {
     DEDLOC_CO_TRY_VOID(check_length(order));
-    // Evidence of one peer's offence proves nothing about another's.
-    const Proved charged{order.subject, order.kind, order.offence, order.evidence};
+    const Proved charged = charged_by(order);
     // Our own orders are looked at each time: nobody else would tell us that one convinces
     // them no more.
     const bool known =
@@ -170,9 +172,9 @@ Task<Result<void>> Docket::prove(Order order, PeerId from, Purpose purpose) {
     };
     Result<void> checked = co_await environment_.node.workers.run(std::move(work));
     if (!checked) co_return checked;
-    proved_.insert(charged);
+    const bool is_new = proved_.insert(charged).second;
     if (proved_.size() > pending_max * 4) proved_.erase(proved_.begin());
-    environment_.listener.order_proved(order, to_bytes(**evidence));
+    if (is_new) environment_.listener.order_proved(order, to_bytes(**evidence));
     co_return Result<void>();
 }
 
@@ -202,8 +204,7 @@ void Docket::forget_settled() {
 Task<void> Docket::prove_again(std::vector<Order> orders) {
     for (const Order& order : orders) {
         const Result<void> proved = co_await prove(order, environment_.me(), Purpose::proposal);
-        if (!proved)
-            std::erase_if(pending_, [&](const Order& other) { return same_charge(order, other); });
+        if (!proved) drop(order);
     }
 }
 
@@ -229,9 +230,7 @@ std::vector<Order> Docket::orders_for(const consensus::Base& base,
     forget_settled();
     for (Order order : pending_) {
         // One that proves nothing to these voters would stop all that is proposed.
-        if (!store_.find(order.evidence) ||
-            !proved_.contains({order.subject, order.kind, order.offence, order.evidence}))
-            continue;
+        if (!store_.find(order.evidence) || !proved_.contains(charged_by(order))) continue;
         if (order.until_step != robust::for_good)
             order.until_step = step + (order.until_step - order.from_step);
         order.from_step = step;
@@ -253,8 +252,7 @@ Task<Result<void>> Docket::check(std::shared_ptr<const consensus::Decision> deci
     for (const Order& order : here) {
         Result<void> proved = co_await prove(order, proposer, Purpose::vote);
         // It convinced us once, or somebody said so: it must not stop all that we propose.
-        if (!proved && proposer == environment_.me())
-            std::erase_if(pending_, [&](const Order& other) { return same_charge(order, other); });
+        if (!proved && proposer == environment_.me()) drop(order);
         if (!proved) co_return proved;
     }
     co_return co_await environment_.judge.check(decision, std::move(elsewhere), proposer);

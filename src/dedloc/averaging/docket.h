@@ -66,7 +66,11 @@ class Docket final : public consensus::OrderJudge {
                              PeerId proposer) override;
 
   private:
+    // Evidence of one peer's offence proves nothing about another's.
     using Proved = std::tuple<PeerId, robust::OrderKind, robust::Offence, Digest>;
+    static Proved charged_by(const robust::Order& order) {
+        return {order.subject, order.kind, order.offence, order.evidence};
+    }
 
     Task<Result<Bytes>> on_charge(PeerId from, Bytes request);
     Task<void> tell(PeerId peer, Bytes message);
@@ -76,6 +80,7 @@ class Docket final : public consensus::OrderJudge {
     // Those that were proved to other voters; what proves nothing to these is dropped.
     Task<void> prove_again(std::vector<robust::Order> orders);
     bool keep(const robust::Order& order);
+    void drop(const robust::Order& order);
     void charge_falsely(const consensus::Base& base, robust::Orders& orders) const;
     void forget_settled();
 
