@@ -163,6 +163,13 @@ def check_unknown(dedloc, python):
     python.ask("remote", uid="ours.0.1", inputs=good, gradients=good)
 
 
+def check_many(dedloc, python):
+    """An answer whose end overtook its bytes was lost once in some hundred calls."""
+    good = matrix(random.Random(10), 2, WIDTH)
+    for _ in range(200):
+        python.ask("remote", uid="ours.0.1", inputs=good, gradients=good)
+
+
 def check_records(dedloc, python):
     """Forty records and more: signed by either side, unsigned, forged, of wrong types."""
     owner = dedloc.ask("record_owner")["owner"]
@@ -214,6 +221,7 @@ def cases(run, partner):
     run.case("moe: RemoteMixtureOfExperts over our experts", lambda: check_python_mixes_ours(*two))
     run.case("moe: our mixture over its experts", lambda: check_ours_mixes_python(*two))
     run.case("moe: an error of our server is one of the caller", lambda: check_unknown(*two))
+    run.case("moe: hundreds of calls are answered", lambda: check_many(*two))
 
     run.case("moe: validators accept and refuse the same records", lambda: check_records(*two))
 

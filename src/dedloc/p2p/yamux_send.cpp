@@ -8,6 +8,17 @@
 
 namespace dedloc::p2p {
 
+namespace {
+
+wire::YamuxHeader data_header(const YamuxStream& stream, std::uint16_t flags, std::size_t bytes) {
+    return {.type = wire::YamuxType::data,
+            .flags = flags,
+            .stream_id = stream.id(),
+            .length = static_cast<std::uint32_t>(bytes)};
+}
+
+}  // namespace
+
 void YamuxSession::wake_writer() {
     if (on_output) on_output();
 }
@@ -159,24 +170,25 @@ YamuxSession::StreamPtr YamuxSession::pick_stream() {
     return nullptr;
 }
 
+// The end of a stream is a frame of its own: go-yamux looks at a frame's flags before its bytes,
+// and a reader that wakes between the two is told that nothing came.
 std::size_t YamuxSession::send_frame(YamuxStream& stream, const Sink& sink) {
     const auto bytes_max =
         static_cast<std::size_t>(std::min<std::uint64_t>(frame_bytes_now_, stream.send_window_));
     const ByteView payload = stream.queue_.next(bytes_max, scratch_);
-    std::uint16_t flags = take_flags(stream);
     const bool last = payload.size() == stream.queue_.size() && stream.finish_wanted_;
+    std::size_t given = 0;
+    if (!payload.empty()) {
+        given += emit(data_header(stream, take_flags(stream), payload.size()), payload, sink);
+        stream.send_window_ -= payload.size();
+        share_.drop_queued(payload.size(), stream.inbound_);
+        stream.queue_.consume(payload.size());
+    }
     if (last) {
-        flags |= wire::yamux_fin;
+        const auto flags = static_cast<std::uint16_t>(take_flags(stream) | wire::yamux_fin);
+        given += emit(data_header(stream, flags, 0), {}, sink);
         stream.finish_sent_ = true;
     }
-    const wire::YamuxHeader header{.type = wire::YamuxType::data,
-                                   .flags = flags,
-                                   .stream_id = stream.id_,
-                                   .length = static_cast<std::uint32_t>(payload.size())};
-    const std::size_t given = emit(header, payload, sink);
-    stream.send_window_ -= payload.size();
-    share_.drop_queued(payload.size(), stream.inbound_);
-    stream.queue_.consume(payload.size());
     make_ready(stream);
     const auto drained = stream.queue_.size() == 0 ? stream.on_drained : nullptr;
     if (last) forget_if_closed(stream);

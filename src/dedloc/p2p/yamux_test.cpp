@@ -98,6 +98,23 @@ TEST(Yamux, bytes_go_both_ways_and_both_halves_close) {
     EXPECT_EQ(pair.server.streams_count(), 0u);
 }
 
+// A reader of go-yamux's that wakes on the flag, before the frame's bytes are there, finds nothing.
+TEST(Yamux, an_end_never_shares_a_frame_with_bytes) {
+    Pair pair;
+    auto [client, server] = pair.open();
+    client->write(to_bytes("question"));
+    client->finish();
+    std::vector<std::pair<std::uint16_t, std::size_t>> frames;
+    pair.client.pull(100000, [&](ByteView header, ByteView payload) {
+        const auto parsed = wire::decode_yamux_header(header);
+        ASSERT_TRUE(parsed);
+        frames.emplace_back(parsed->flags, payload.size());
+    });
+    const std::vector<std::pair<std::uint16_t, std::size_t>> expected = {{0, 8},
+                                                                         {wire::yamux_fin, 0}};
+    EXPECT_EQ(frames, expected);
+}
+
 TEST(Yamux, a_reset_fails_the_other_side_and_both_forget) {
     Pair pair;
     auto [client, server] = pair.open();
