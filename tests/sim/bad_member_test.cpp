@@ -133,7 +133,7 @@ void include_one_beyond_the_members(FinishedPart& header) { header.included.back
 template <typename Change>
 bool change_decision(Bytes& bytes, Change change) {
     auto propose = read<Propose>(bytes);
-    if (propose && !propose->outline.empty()) {  // ask for it whole, and see
+    if (propose && !propose->compact_decision.empty()) {  // ask for it whole, and see
         propose->digest = Digest{};
         bytes = wire::encode(*propose);
         return false;
@@ -582,8 +582,9 @@ void remember(Scene& scene, const sim::World::Outgoing& sent) {
     if (!sent.is_answer) scene.newest_call[sent.method] = sent.payload;
     if (sent.method == propose_method && !sent.is_answer)
         if (const auto propose = read<Propose>(sent.payload))
-            if (const auto decision = read<Decision>(propose->outline.empty() ? propose->decision
-                                                                              : propose->outline)) {
+            if (const auto decision =
+                    read<Decision>(propose->compact_decision.empty() ? propose->decision
+                                                                     : propose->compact_decision)) {
                 scene.run = decision->run;
                 scene.branch_samples = decision->branch_samples;
                 scene.number = decision->number;

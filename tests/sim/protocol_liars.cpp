@@ -291,7 +291,8 @@ bool ProtocolLiar::accuse(Bytes& bytes) {
 // For what was proposed, and to everybody for an abort.
 bool ProtocolLiar::vote_twice() {
     if (!proposed_) return false;
-    const Bytes& text = proposed_->outline.empty() ? proposed_->decision : proposed_->outline;
+    const Bytes& text =
+        proposed_->compact_decision.empty() ? proposed_->decision : proposed_->compact_decision;
     auto decision = message_in<consensus::Decision>(text);
     if (!decision || decision->kind != consensus::DecisionKind::commit) return false;
     decision->kind = consensus::DecisionKind::abort;

@@ -125,7 +125,7 @@ class CommitAveragesTest : public testing::Test {
     void expect_refused(const char* why) {
         EXPECT_EQ(answer(), consensus::Answer::refused);
         EXPECT_NE(reply_.reason.find(why), std::string::npos) << reply_.reason;
-        EXPECT_GT(peers_[1]->scores().complaints().count(leader()), 0u);
+        EXPECT_GT(peers_[1]->scores().misbehaviour().count(leader()), 0u);
     }
 
     // The leader alone was in the round.
@@ -150,7 +150,7 @@ class CommitAveragesTest : public testing::Test {
     void expect_to_keep_the_vote() {
         EXPECT_EQ(answer(), consensus::Answer::refused);
         EXPECT_EQ(reply_.reason, "it takes the vote from most of us");
-        EXPECT_EQ(peers_[1]->scores().complaints().count(leader()), 0u);
+        EXPECT_EQ(peers_[1]->scores().misbehaviour().count(leader()), 0u);
     }
 
     sim::World world_;

@@ -81,7 +81,7 @@ class Reports final : public consensus::Listener, public allreduce::Listener {
   private:
     // A member broke the protocol: told with its name and the reason, but not without end.
     void complain(RoundNote::Kind kind, const PeerId& peer, std::string why) {
-        if (scores_.complaints().add(peer, environment_.now())) note(kind, peer, std::move(why));
+        if (scores_.misbehaviour().add(peer, environment_.now())) note(kind, peer, std::move(why));
     }
 
     const Environment& environment_;

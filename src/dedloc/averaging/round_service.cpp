@@ -120,7 +120,7 @@ Task<Result<Bytes>> RoundService::on_announce(PeerId from, Bytes request) {
             parts_.announcements.erase(from);
             parts_.announcements.do_not_wait_for(from);  // until it announces what can be taken
             parts_.reports.refused_input(from, sound.error().message());
-            parts_.scores.complaints().bar(from, environment_.now());
+            parts_.scores.misbehaviour().bar(from, environment_.now());
             parts_.open.changed().pulse();
         }
         reply.verdict = Verdict::refused;

@@ -252,7 +252,7 @@ Task<ConsensusReply> Acceptor::on_prepare(PeerId from, Prepare prepare) {
     if (!may_vote()) co_return refuse(Answer::may_not_vote, "this peer may not vote yet");
     if (!owns_ballot(environment_.ledger.base(), from, prepare.ballot))
         co_return refuse(Answer::refused, "that ballot belongs to another leader");
-    if (environment_.scores.complaints().is_barred(from, environment_.now()))
+    if (environment_.scores.misbehaviour().is_barred(from, environment_.now()))
         co_return refuse(Answer::refused, "you broke the protocol a moment ago");
     ConsensusReply reply = paxos_.prepare(prepare.previous, prepare.instance, prepare.ballot);
     if (reply.answer != Answer::yes) co_return reply;

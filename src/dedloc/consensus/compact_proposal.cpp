@@ -4,25 +4,25 @@
 
 namespace dedloc::consensus {
 
-Propose compact(std::uint32_t ballot, const Bytes& decision) {
+Propose compact_proposal(std::uint32_t ballot, const Bytes& decision) {
     Propose propose;
     propose.ballot = ballot;
-    auto outline = wire::decode<Decision>(decision);
-    if (!outline || outline->kind != DecisionKind::commit) return propose;
-    propose.plan = decision_digest(outline->plan);
+    auto brief = wire::decode<Decision>(decision);
+    if (!brief || brief->kind != DecisionKind::commit) return propose;
+    propose.plan = decision_digest(brief->plan);
     propose.digest = decision_digest(decision);
-    outline->plan.clear();
-    outline->parts.clear();
-    propose.outline = wire::encode(*outline);
+    brief->plan.clear();
+    brief->parts.clear();
+    propose.compact_decision = wire::encode(*brief);
     return propose;
 }
 
 Result<Bytes> whole_decision(const Propose& propose,
                              const Plan& plan,
                              const std::map<std::uint32_t, FinishedPart>& finished) {
-    auto decision = wire::decode<Decision>(propose.outline);
+    auto decision = wire::decode<Decision>(propose.compact_decision);
     if (!decision)
-        return make_error(ErrorKind::peer_broke_protocol, "an outline that cannot be read");
+        return make_error(ErrorKind::peer_broke_protocol, "a compact decision that cannot be read");
     decision->plan = wire::encode(plan);
     for (const auto& [part, header] : finished) decision->parts.push_back(header);
     Bytes whole = wire::encode(*decision);

@@ -12,12 +12,12 @@
 
 namespace dedloc::consensus {
 
-// A proposal of this decision without what its voters hold; without an outline if it is no commit,
-// or cannot be read.
-Propose compact(std::uint32_t ballot, const Bytes& decision);
+// A proposal of this decision without what its voters hold; without a compact
+// decision if it is no commit, or cannot be read.
+Propose compact_proposal(std::uint32_t ballot, const Bytes& decision);
 
 // The decision of a compact proposal, by the plan and the parts that are here. Errors: not_found:
-// another plan or other parts; peer_broke_protocol: the outline cannot be read.
+// another plan or other parts; peer_broke_protocol: the compact decision cannot be read.
 Result<Bytes> whole_decision(const Propose& propose,
                              const Plan& plan,
                              const std::map<std::uint32_t, FinishedPart>& finished);

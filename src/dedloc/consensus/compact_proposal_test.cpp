@@ -37,7 +37,7 @@ class CompactProposalTest : public testing::Test {
 
 TEST_F(CompactProposalTest, is_whole_again_at_a_voter_that_holds_the_same_averages) {
     const Bytes decision = wire::encode(decision_);
-    const Propose propose = compact(/*ballot=*/3, decision);
+    const Propose propose = compact_proposal(/*ballot=*/3, decision);
     EXPECT_LT(wire::encode(propose).size(), 200u);
     EXPECT_GT(decision.size(), 800u);
     const auto again = whole(propose);
@@ -47,19 +47,20 @@ TEST_F(CompactProposalTest, is_whole_again_at_a_voter_that_holds_the_same_averag
 
 TEST_F(CompactProposalTest, is_not_whole_where_other_averages_are) {
     decision_.parts[4].included[0] ^= 1;
-    EXPECT_EQ(whole(compact(3, wire::encode(decision_))).error().kind(), ErrorKind::not_found);
+    EXPECT_EQ(whole(compact_proposal(3, wire::encode(decision_))).error().kind(),
+              ErrorKind::not_found);
 }
 
-TEST_F(CompactProposalTest, whose_outline_cannot_be_read_broke_the_protocol) {
-    Propose propose = compact(3, wire::encode(decision_));
-    propose.outline.assign(40, 0xff);
+TEST_F(CompactProposalTest, that_cannot_be_read_breaks_the_protocol) {
+    Propose propose = compact_proposal(3, wire::encode(decision_));
+    propose.compact_decision.assign(40, 0xff);
     EXPECT_EQ(whole(propose).error().kind(), ErrorKind::peer_broke_protocol);
 }
 
 TEST_F(CompactProposalTest, leaves_nothing_out_of_what_is_no_commit_or_cannot_be_read) {
     decision_.kind = DecisionKind::abort;
-    EXPECT_TRUE(compact(3, wire::encode(decision_)).outline.empty());
-    EXPECT_TRUE(compact(3, Bytes(40, 0xff)).outline.empty());
+    EXPECT_TRUE(compact_proposal(3, wire::encode(decision_)).compact_decision.empty());
+    EXPECT_TRUE(compact_proposal(3, Bytes(40, 0xff)).compact_decision.empty());
 }
 
 }  // namespace

@@ -123,10 +123,8 @@ struct Prepare {
 struct Propose {
     std::uint32_t ballot = 0;
     Bytes decision;
-    // Why a voter should believe a re-proposal needs no argument: promises are checked by the
-    // proposer; a voter only follows its own record.
-    // Instead of the decision, of a commit (compact_proposal.h): without its plan and its parts.
-    Bytes outline;
+    // A commit may come without its plan and its parts instead (compact_proposal.h).
+    Bytes compact_decision;
     Digest plan;    // of the plan
     Digest digest;  // of the whole decision
 
@@ -134,7 +132,7 @@ struct Propose {
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.ballot);
         visit(2, self.decision);
-        visit(3, self.outline);
+        visit(3, self.compact_decision);
         visit(4, self.plan);
         visit(5, self.digest);
     }
@@ -161,7 +159,7 @@ enum class Answer : std::uint32_t {
     i_am_behind = 3,
     may_not_vote = 4,  // lost its memory of votes, or is no voter
     refused = 5,       // the value is wrong or its bytes cannot be had: `reason`
-    send_whole = 6,    // the outline names other averages than the voter has: send the decision
+    send_whole = 6,    // the voter has other averages than the compact decision names
 };
 
 // Reply to prepare and to propose.

@@ -31,14 +31,14 @@ std::optional<bool> has_reached_others(const Plan& plan,
 
 // Which members broke the protocol, and how often. A line is written about each, but a member that
 // sends nonsense as fast as it can does not fill anybody's log.
-inline constexpr std::size_t complained_of_max = 256;     // peers
-inline constexpr std::uint32_t complaints_per_s_max = 4;  // lines about one peer
+inline constexpr std::size_t misbehaving_peers_max = 256;         // peers
+inline constexpr std::uint32_t misbehaviour_lines_per_s_max = 4;  // lines about one peer
 
-class Complaints {
+class Misbehaviour {
   public:
     // Counts one more; true: it is worth a line.
     bool add(const PeerId& peer, TimePoint now) {
-        if (!peers_.contains(peer) && peers_.size() >= complained_of_max) {
+        if (!peers_.contains(peer) && peers_.size() >= misbehaving_peers_max) {
             const auto oldest =
                 std::min_element(peers_.begin(), peers_.end(), [](const auto& a, const auto& b) {
                     return a.second.since < b.second.since;
@@ -51,7 +51,7 @@ class Complaints {
             entry.since = now;
             entry.lines = 0;
         }
-        return ++entry.lines <= complaints_per_s_max;
+        return ++entry.lines <= misbehaviour_lines_per_s_max;
     }
     std::uint64_t count(const PeerId& peer) const {
         const auto found = peers_.find(peer);
@@ -82,8 +82,8 @@ class Complaints {
 
 class PeerScore {
   public:
-    Complaints& complaints() { return complaints_; }
-    const Complaints& complaints() const { return complaints_; }
+    Misbehaviour& misbehaviour() { return misbehaviour_; }
+    const Misbehaviour& misbehaviour() const { return misbehaviour_; }
 
     // Learns from each decision, as it is accepted; `plan`: a commit's. False: its round waited for
     // somebody who failed, or came to nothing. (Where somebody is left out here and there, or most
@@ -109,7 +109,7 @@ class PeerScore {
     Entry& entry_of(const PeerId& peer);
     std::uint32_t missed(const PeerId& peer) const;
 
-    Complaints complaints_;
+    Misbehaviour misbehaviour_;
     std::uint64_t commits_ = 0;
     std::map<PeerId, Entry> entries_;
 };

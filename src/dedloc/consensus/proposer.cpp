@@ -50,13 +50,13 @@ struct Proposer::Question {
         : digest(decision_digest(decision)),
           ballot(of_ballot),
           whole(wire::encode(Propose{of_ballot, decision, {}, {}, {}})) {
-        const Propose brief = compact(of_ballot, decision);
-        if (!brief.outline.empty()) outline = wire::encode(brief);
+        const Propose brief = compact_proposal(of_ballot, decision);
+        if (!brief.compact_decision.empty()) compact = wire::encode(brief);
     }
     Digest digest;  // of the decision
     std::uint32_t ballot = 0;
     Bytes whole;    // the proposal
-    Bytes outline;  // the same without what voters hold; empty: there is none
+    Bytes compact;  // the same without what voters hold; empty: there is none
 };
 
 Proposer::Proposer(const Environment& environment, Acceptor& acceptor, ProposerHooks hooks)
@@ -223,7 +223,7 @@ Task<Result<ConsensusReply>> Proposer::call_for_vote(PeerId voter,
                                                      std::shared_ptr<const Question> question,
                                                      TimePoint deadline) {
     for (const bool whole : {false, true}) {
-        Bytes request = whole ? question->whole : question->outline;
+        Bytes request = whole ? question->whole : question->compact;
         if (request.empty()) continue;
         auto answer =
             co_await environment_.host.call(voter, propose_method, std::move(request), deadline);

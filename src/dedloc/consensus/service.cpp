@@ -72,8 +72,8 @@ Task<Result<Bytes>> ConsensusService::on_propose(PeerId from, Bytes request) {
         co_return std::move(propose).error();
     }
     round_.is_proposed_to(from);
-    if (!propose->outline.empty()) {
-        outline_ = {from, *propose};
+    if (!propose->compact_decision.empty()) {
+        compact_proposal_ = {from, *propose};
         auto whole = co_await round_.whole_proposal(*propose);
         if (!whole) {
             ConsensusReply unknown;
@@ -83,10 +83,9 @@ Task<Result<Bytes>> ConsensusService::on_propose(PeerId from, Bytes request) {
         propose->decision = *std::move(whole);
     }
     proposal_ = propose->decision;
-    const std::uint64_t complaints = environment_.scores.complaints().count(from);
+    const std::uint64_t before = environment_.scores.misbehaviour().count(from);
     const ConsensusReply reply = co_await acceptor_.on_propose(from, *std::move(propose));
-    if (reply.answer == Answer::refused &&
-        environment_.scores.complaints().count(from) > complaints)
+    if (reply.answer == Answer::refused && environment_.scores.misbehaviour().count(from) > before)
         round_.untrue_proposal(from, reply.reason);
     co_return wire::encode(reply);
 }
@@ -97,11 +96,11 @@ Task<Result<Bytes>> ConsensusService::on_certified(PeerId from, Bytes request) {
                   read_from<Certified>(environment_, from, request, "certified"));
     if (!proposal_.empty() && decision_digest(proposal_) == certified.decision) {
         take_certified(from, proposal_, std::move(certified));
-    } else if (certified_later_ == 0 && outline_.first == from &&
-               outline_.second.digest == certified.decision) {
-        Propose outline = std::exchange(outline_, {}).second;
+    } else if (certified_later_ == 0 && compact_proposal_.first == from &&
+               compact_proposal_.second.digest == certified.decision) {
+        Propose compact = std::exchange(compact_proposal_, {}).second;
         scope_.spawn("certified before all averages came",
-                     take_certified_later(from, std::move(outline), std::move(certified)));
+                     take_certified_later(from, std::move(compact), std::move(certified)));
     } else {
         co_return make_error(ErrorKind::not_found, "we were not asked about that decision");
     }
@@ -110,10 +109,10 @@ Task<Result<Bytes>> ConsensusService::on_certified(PeerId from, Bytes request) {
 
 // A majority voted before the last averages were here.
 Task<void> ConsensusService::take_certified_later(PeerId from,
-                                                  Propose outline,
+                                                  Propose compact,
                                                   Certified certified) {
     const base::Counted counted(certified_later_);
-    auto whole = co_await round_.whole_proposal(std::move(outline));
+    auto whole = co_await round_.whole_proposal(std::move(compact));
     if (whole)
         take_certified(from, *std::move(whole), std::move(certified));
     else

@@ -47,14 +47,14 @@ class ConsensusService {
     Task<Result<Bytes>> on_certified(PeerId from, Bytes request);
     Task<Result<Bytes>> on_certificates(PeerId from, Bytes request);
     void take_certified(const PeerId& from, Bytes decision, Certified certified);
-    Task<void> take_certified_later(PeerId from, Propose outline, Certified certified);
+    Task<void> take_certified_later(PeerId from, Propose compact, Certified certified);
 
     const Environment& environment_;
     Acceptor& acceptor_;
     RoundUnderWay& round_;
-    Bytes proposal_;                      // the newest decision that we were asked about
-    std::pair<PeerId, Propose> outline_;  // the newest one that came, and from whom
-    std::size_t certified_later_ = 0;     // certificates that wait for averages
+    Bytes proposal_;                               // the newest decision that we were asked about
+    std::pair<PeerId, Propose> compact_proposal_;  // the newest one that came, and its sender
+    std::size_t certified_later_ = 0;              // certificates that wait for averages
     p2p::Handlers handlers_;
     runtime::Scope scope_;
 };

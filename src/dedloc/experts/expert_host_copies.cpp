@@ -108,9 +108,9 @@ Task<Result<ExpertHost::Published>> ExpertHost::fetch(PeerId from, Digest root) 
     state::DownloadOptions options;
     options.deadline = within(fetch_max);
     options.bytes_max = options_.snapshot_bytes_max;
-    std::vector<PeerId> donors{std::move(from)};
+    std::vector<PeerId> providers{std::move(from)};
     co_return co_await state::download(
-        host_, node_.workers, partial, std::move(donors), std::move(options));
+        host_, node_.workers, partial, std::move(providers), std::move(options));
 }
 
 Task<Result<Bytes>> ExpertHost::on_keep(PeerId from, Bytes bytes) {
