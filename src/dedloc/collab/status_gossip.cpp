@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "dedloc/base/printable.h"
 #include "dedloc/collab/hello_message.h"
@@ -117,9 +118,10 @@ Ok StatusGossip::take(ByteView signed_status, const PeerId* from) {
     if (!verifier_.verify(status.peer, status_domain, message.payload, message.signature))
         return make_error(ErrorKind::peer_broke_protocol, "a status with a wrong signature");
     KnownPeer& entry = table_.entry_of(status.peer);
-    const Status before = entry.status;
-    host_.add_addresses(status.peer, addresses_to_dial(status.addresses, host_.addresses()));
-    entry.status = std::move(status);
+    // Nobody dials a peer that is connected: the same addresses once more can wait.
+    if (status.addresses != entry.status.addresses || !host_.is_connected(status.peer))
+        host_.add_addresses(status.peer, addresses_to_dial(status.addresses, host_.addresses()));
+    const Status before = std::exchange(entry.status, std::move(status));
     entry.samples_per_s_most = std::max(entry.samples_per_s_most, entry.status.samples_per_s);
     entry.signed_status = to_bytes(signed_status);
     entry.status_at = node_.clock.now();
