@@ -55,37 +55,28 @@ class GradientJudge {
         return unproved("too few compute something else than it does");
     }
 
+    // That it erred before is certified already: by the order that told it, or that let it in
+    // again.
     Ok banned(const Order& order, ByteView bytes, const averaging::EvidenceContext& c) const {
         DEDLOC_TRY(const auto cases, read_cases(bytes, c));
-        if (order.kind != OrderKind::ban || cases.empty() || cases.size() > 2)
-            return unproved("two wrong contributions ban a peer");
-        if (order.from_step > cases.back().plan->instance.step + case_steps_max)
+        if (order.kind != OrderKind::ban || cases.size() != 1)
+            return unproved("one more wrong contribution bans a peer");
+        const ReadCase& again = cases.front();
+        const std::uint64_t step = again.plan->instance.step;
+        if (order.from_step > step + case_steps_max)
             return unproved("it is about a mistake of long ago");
-        if (cases.size() == 1) return erred_again(order, cases.front(), c);
-        if (cases[1].plan->instance.step <= cases[0].plan->instance.step || !cases[1].weightless)
-            return unproved("it had not been told before it erred again");
-        // Its carried samples, and the step that was open, were computed before.
-        const Order* const told = c.orders.probation_of(order.subject, order.from_step);
-        if (told == nullptr || cases[1].plan->instance.step <= told->from_step + 1)
-            return unproved("it may have computed that before it was told");
-        for (const ReadCase& each : cases) {
-            const CaseOutcome outcome = judge_case(each, peers_of(c.voters), rules_.tolerance);
-            if (outcome.ruling != Ruling::author_guilty || each.author != order.subject)
-                return unproved("too few compute something else than it does");
-        }
-        return {};
-    }
-
-    // It had been let in again: its pardon says since when.
-    Ok erred_again(const Order& order,
-                   const ReadCase& of,
-                   const averaging::EvidenceContext& c) const {
+        const CaseOutcome outcome = judge_case(again, peers_of(c.voters), rules_.tolerance);
+        if (!finds_guilty(outcome, again, order.subject))
+            return unproved("too few compute something else than it does");
         const Order* const pardon = c.orders.pardon_of(order.subject, order.from_step);
-        if (pardon == nullptr || of.plan->instance.step <= pardon->from_step)
+        if (pardon != nullptr && step > pardon->from_step) return {};
+        const Order* const told = c.orders.mistake_of(order.subject, order.from_step);
+        if (told == nullptr || again.author != order.subject || !again.weightless)
             return unproved("nothing says that it had erred before");
-        const CaseOutcome outcome = judge_case(of, peers_of(c.voters), rules_.tolerance);
-        if (finds_guilty(outcome, of, order.subject)) return {};
-        return unproved("too few compute something else than it does");
+        // Its carried samples, and the step that was open, were computed before.
+        if (step <= told->from_step + 1)
+            return unproved("it may have computed that before it was told");
+        return {};
     }
 
     Ok vouched(const Order& order, ByteView bytes, const averaging::EvidenceContext& c) const {

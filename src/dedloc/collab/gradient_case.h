@@ -5,9 +5,9 @@
 //   probation, mistaken   one case in which as many as it takes compute something else than the
 //                         author does and agree with each other; or as many agree with the author
 //                         and the subject alone does not
-//   ban, wrong_gradient   two such cases about its contributions: the second is of a round in which
-//                         the author weighed nothing already, and had been told two steps before;
-//                         or one case, after the subject had been let in again
+//   ban, wrong_gradient   one such case about its contribution to a round in which it weighed
+//                         nothing already, and had been told of a mistake two steps before; or any
+//                         such case, after the subject had been let in again
 //   vouch                 cases of different rounds in which others find the author right, as many
 //                         as the run wants; or none, and the subject was a voter a moment ago.
 //                         A peer that had erred gets one that says so (`mistaken`)

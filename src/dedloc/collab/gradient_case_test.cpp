@@ -106,20 +106,33 @@ TEST_F(GradientCaseTest, whoever_errs_again_after_it_was_told_is_banned) {
     const auto wrong = [&](const RoundOfValues& of) {
         return of.about(author, 1.5f, {{0, 1}, {1, 1}, {2, 1}});
     };
-    const GradientCase first = wrong(round(8));
-    const GradientCase second = wrong(round(12, {author}));
-    EXPECT_FALSE(check(OrderKind::ban, Offence::wrong_gradient, author, {first, second}));
+    const auto ban = [&](const GradientCase& one) {
+        return check(OrderKind::ban, Offence::wrong_gradient, author, {one});
+    };
+    EXPECT_FALSE(ban(wrong(round(12, {author}))));
     erred_before(OrderKind::probation, author, 10);
-    EXPECT_TRUE(check(OrderKind::ban, Offence::wrong_gradient, author, {first, second}));
+    EXPECT_TRUE(ban(wrong(round(12, {author}))));
     // Samples computed before it was told are forgiven.
-    const GradientCase too_soon = wrong(round(11, {author}));
-    EXPECT_FALSE(check(OrderKind::ban, Offence::wrong_gradient, author, {first, too_soon}));
+    EXPECT_FALSE(ban(wrong(round(11, {author}))));
     // It weighed something: it had not been told.
-    EXPECT_FALSE(check(OrderKind::ban, Offence::wrong_gradient, author, {first, wrong(round(12))}));
+    EXPECT_FALSE(ban(wrong(round(12))));
+    EXPECT_FALSE(ban(round(12, {author}).about(author, 1.5f, {{0, 1}, {1, 1}})));
+    EXPECT_FALSE(ban(round(12, {author}).about(author, 1, {{0, 1}, {1, 1}, {2, 1}})));
+}
+
+// A peer that keeps something back has not computed anything wrong yet.
+TEST_F(GradientCaseTest, a_probation_for_something_else_is_no_first_mistake) {
+    robust::Order order;
+    order.kind = OrderKind::probation;
+    order.offence = Offence::withheld;
+    order.subject = id(author);
+    order.from_step = 10;
+    order.until_step = 30;
+    ASSERT_TRUE(orders_.add(order));
     EXPECT_FALSE(check(OrderKind::ban,
                        Offence::wrong_gradient,
                        author,
-                       {wrong(round(12, {author})), wrong(round(12, {author}))}));
+                       {round(12, {author}).about(author, 1.5f, {{0, 1}, {1, 1}, {2, 1}})}));
 }
 
 TEST_F(GradientCaseTest, whoever_errs_again_after_it_was_let_in_again_is_banned_for_that_alone) {

@@ -493,31 +493,22 @@ bool Validators::was_pardoned(const PeerId& peer, const Round& round) const {
     return pardon != nullptr && pardon->from_step < round.step;
 }
 
-// The first time it may be a mistake, and the peer is told.
+// The first time it may be a mistake, and the peer is told. What it had computed by then is not
+// counted against it.
 void Validators::found_wrong(const Round& round, std::uint32_t target, const OpenCase& open) {
     const consensus::PlanMember& author = round.plan->members[target];
     right_.erase(author.peer);
-    const auto before = wrong_.find(author.peer);
     const consensus::Base& base = ledger_.base();
-    const robust::Order* const told = base.orders.probation_of(author.peer, base.instance.step);
-    if (author.weightless && told != nullptr && before != wrong_.end() &&
-        round.step > told->from_step + 1) {
-        const GradientEvidence evidence{.cases = {before->second, as_evidence(round, target, open)},
-                                        .voted = false};
+    const robust::Order* const told = base.orders.mistake_of(author.peer, base.instance.step);
+    const bool ignored_it =
+        author.weightless && told != nullptr && round.step > told->from_step + 1;
+    const GradientEvidence evidence{.cases = {as_evidence(round, target, open)}, .voted = false};
+    if (ignored_it || was_pardoned(author.peer, round))
         propose(order(robust::OrderKind::ban, robust::Offence::wrong_gradient, author.peer),
                 evidence);
-        return;
-    }
-    if (is_mistaken(author.peer)) return;
-    GradientCase first = as_evidence(round, target, open);
-    if (was_pardoned(author.peer, round)) {
-        propose(order(robust::OrderKind::ban, robust::Offence::wrong_gradient, author.peer),
-                GradientEvidence{.cases = {std::move(first)}, .voted = false});
-        return;
-    }
-    propose(order(robust::OrderKind::probation, robust::Offence::mistaken, author.peer),
-            GradientEvidence{.cases = {first}, .voted = false});
-    wrong_[author.peer] = std::move(first);
+    else if (!is_mistaken(author.peer))
+        propose(order(robust::OrderKind::probation, robust::Offence::mistaken, author.peer),
+                evidence);
 }
 
 void Validators::accuser_wrong(const Round& round, std::uint32_t target, const OpenCase& open) {

@@ -168,8 +168,7 @@ class Validators {
     std::map<std::uint64_t, CheckQueue::Job> taken_;
     std::deque<std::pair<Digest, averaging::SignedBy>> early_;
     std::map<PeerId, std::vector<GradientCase>>
-        right_;                             // of those who have yet to prove themselves
-    std::map<PeerId, GradientCase> wrong_;  // the first time
+        right_;  // of those who have yet to prove themselves
     SilentValidators silent_;
     std::atomic<std::size_t> waiting_{0};
     std::atomic<bool> holds_back_{false};

@@ -108,6 +108,14 @@ const Order* Orders::probation_of(const PeerId& peer, std::uint64_t step) const 
     return nullptr;
 }
 
+const Order* Orders::mistake_of(const PeerId& peer, std::uint64_t step) const {
+    const auto found = std::ranges::find_if(list_, [&](const Order& order) {
+        return order.subject == peer && order.kind == OrderKind::probation &&
+               order.offence == Offence::mistaken && in_force(order, step);
+    });
+    return found == list_.end() ? nullptr : &*found;
+}
+
 bool Orders::on_probation(const PeerId& peer, std::uint64_t step) const {
     return probation_of(peer, step) != nullptr;
 }

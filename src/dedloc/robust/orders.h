@@ -103,6 +103,8 @@ class Orders {
     bool on_probation(const PeerId& peer, std::uint64_t step) const;
     // Its probation, if it is on one.
     const Order* probation_of(const PeerId& peer, std::uint64_t step) const;
+    // Its probation for a mistake, if it is on one.
+    const Order* mistake_of(const PeerId& peer, std::uint64_t step) const;
     // The order that says it has erred before, and was let in again.
     const Order* pardon_of(const PeerId& peer, std::uint64_t step) const;
 
