@@ -1,9 +1,10 @@
 // CheckQueue: the contributions that this peer is to compute again, and in which order.
 //
 // First come disputed ones: an order waits for them. Then those of members that weigh, oldest
-// first: the draw gave them to this peer. Newcomers come last, newest first: all that they
-// contribute is to be checked, often more than there is time for, and a few right contributions let
-// one of them in.
+// first: the draw gave them to this peer, which is thought silent if they take long; then those
+// that the draw gave to others, who have not answered. Newcomers come last, newest first: all that
+// they contribute is to be checked, often more than there is time for, and a few right
+// contributions let one of them in.
 //
 // Bounds: jobs_max jobs, and each keeps a state alive; a newcomer's job gives way. Thread: any one.
 #pragma once
@@ -24,6 +25,7 @@ class CheckQueue {
     enum class Reason {
         disputed,  // a validator found something else
         drawn,     // to check a member that weighs
+        deputy,    // whoever was drawn has not answered
         own_test,  // this peer is on trial, and nobody else hears of it
         newcomer,  // the author weighs nothing
     };

@@ -26,6 +26,15 @@ TEST(CheckQueue, MembersThatWeighComeFirstInTheirOrder) {
     EXPECT_FALSE(queue.take());
 }
 
+TEST(CheckQueue, WhatWasDrawnComesBeforeWhatOthersLeftUndone) {
+    CheckQueue queue;
+    queue.add(job(1, Reason::deputy));
+    queue.add(job(2, Reason::drawn));
+    queue.add(job(3, Reason::newcomer));
+    EXPECT_EQ(queue.take()->target, 2u);
+    EXPECT_EQ(queue.take()->target, 1u);
+}
+
 TEST(CheckQueue, WhatIsDisputedComesBeforeAllElse) {
     CheckQueue queue;
     queue.add(job(1, Reason::newcomer));

@@ -218,8 +218,9 @@ void Validators::ask_deputies(std::uint64_t step) {
             std::vector<PeerId> others(round.checkers.begin(), round.checkers.end());
             std::erase(others, open.validator);
             std::erase(others, round.plan->members[target].peer);
-            if (others.empty() || others[draw.bytes[1] % others.size()] != host_.id()) continue;
-            queue(round, draw, target, Reason::drawn);
+            if (others.empty() || others[(draw.bytes[1] + target) % others.size()] != host_.id())
+                continue;
+            queue(round, draw, target, Reason::deputy);
         }
     }
 }
@@ -250,14 +251,24 @@ void Validators::queue(const Round& round,
     }
     job.draw = draw;
     job.target = target;
-    const bool is_newcomer = member.weightless && reason == Reason::drawn;
+    const bool is_newcomer =
+        member.weightless && (reason == Reason::drawn || reason == Reason::deputy);
     job.reason = is_newcomer ? Reason::newcomer : reason;
     jobs_.add(std::move(job));
     waiting_ = jobs_.size();
 }
 
+bool Validators::is_wanted(const CheckQueue::Job& job) const {
+    const auto round = rounds_.find(job.draw);
+    if (round == rounds_.end()) return false;
+    if (job.reason != Reason::deputy) return true;
+    const robust::Case& book = round->second.cases.at(job.target).book;
+    return book.ruling(needed_for(round->second)) == robust::Ruling::open;
+}
+
 std::optional<CheckJob> Validators::take() {
     auto job = jobs_.take();
+    while (job && !is_wanted(*job)) job = jobs_.take();
     waiting_ = jobs_.size();
     if (!job) return std::nullopt;
     CheckJob what = job->what;

@@ -151,6 +151,8 @@ class Validators {
     void publish(const char* method, const averaging::SignedBy& said);
     Task<void> send(PeerId peer, std::string method, Bytes message);
     bool is_mistaken(const PeerId& peer) const;
+    // Its round is remembered and, if another validator was drawn, that one has not answered.
+    bool is_wanted(const CheckQueue::Job& job) const;
     bool was_pardoned(const PeerId& peer, const Round& round) const;
 
     runtime::Node node_;
