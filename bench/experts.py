@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,10 +28,18 @@ def options_of(sizes: dict, **more) -> list[str]:
     return [word for name, value in {**sizes, **more}.items() for word in (f"--{name}", str(value))]
 
 
-def last_object(command: list[str], **how) -> dict:
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=180, check=True,
-                          **how)
-    return json.loads(done.stdout.strip().split("\n")[-1])
+def last_object(command: list[str], patience: float = 180, **how) -> dict:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True,
+                               **how)
+    try:
+        out, _ = process.communicate(timeout=patience)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)  # with hivemind's daemons
+        process.wait()
+        raise
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return json.loads(out.strip().split("\n")[-1])
 
 
 @contextlib.contextmanager
@@ -62,9 +71,14 @@ class Hivemind:
     def measure(self, sizes: dict, seconds: float, clients: int = 1) -> dict:
         script = Path(__file__).resolve().parent / "hivemind_experts.py"
         environment = {**os.environ, "LD_PRELOAD": str(OPENBLAS), "HIVEMIND_LOGLEVEL": "ERROR"}
-        return last_object([str(self.partner.home / "venv/bin/python"), str(script),
-                            *options_of(sizes, seconds=seconds, clients=clients)],
-                           env=environment, stderr=subprocess.DEVNULL)
+        command = [str(self.partner.home / "venv/bin/python"), str(script),
+                   *options_of(sizes, seconds=seconds, clients=clients)]
+        # Its server, forked from a process with threads, does not start once in some eight times.
+        for _ in range(3):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return last_object(command, patience=45 + 3 * seconds, env=environment,
+                                   stderr=subprocess.DEVNULL)
+        raise partners.Unavailable("hivemind's server did not start in three attempts")
 
 
 def best(runs: list[dict]) -> dict:
