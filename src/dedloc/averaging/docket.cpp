@@ -109,14 +109,32 @@ void Docket::drop(const Order& order) {
 
 void Docket::add(Charge charge) {
     if (environment_.options.bugs.charges_nobody) return;
+    if (charge.order.kind == OrderKind::vouch) {
+        (void)store_.put(std::move(charge.evidence));
+        scope_.spawn("prove a vouch", add_vouch(std::move(charge.order)));
+        return;
+    }
     if (!keep(charge.order)) return;
     forget_settled();
     proved_.insert(charged_by(charge.order));
     environment_.listener.order_proved(charge.order, charge.evidence);
     (void)store_.put(std::move(charge.evidence));
-    const Bytes message = wire::encode(charge.order);
+    tell_voters(charge.order);
+}
+
+// Those who found the subject right may vote no more, or it has erred meanwhile. A vouch is not
+// urgent, and one that convinces nobody would cost a round.
+Task<void> Docket::add_vouch(Order vouch) {
+    const Result<void> proved = co_await prove(vouch, environment_.me(), Purpose::proposal);
+    if (!proved || !keep(vouch)) co_return;
+    forget_settled();
+    tell_voters(vouch);
+}
+
+void Docket::tell_voters(const Order& order) {
+    const Bytes message = wire::encode(order);
     for (const consensus::Voter& voter : environment_.ledger.base().voters)
-        if (voter.peer != environment_.me() && voter.peer != charge.order.subject)
+        if (voter.peer != environment_.me() && voter.peer != order.subject)
             scope_.spawn("tell of evidence", tell(voter.peer, message));
 }
 

@@ -73,6 +73,8 @@ class Docket final : public consensus::OrderJudge {
     }
 
     Task<Result<Bytes>> on_charge(PeerId from, Bytes request);
+    Task<void> add_vouch(robust::Order vouch);
+    void tell_voters(const robust::Order& order);
     Task<void> tell(PeerId peer, Bytes message);
     // We must know of what we would propose ourselves what voters may take for granted.
     enum class Purpose { vote, proposal };
