@@ -89,7 +89,7 @@ TEST_F(RobustVirtualRun, honest_peers_are_checked_and_nobody_is_kept_out) {
 // Only the founder weighs, and it has more to check than to compute: rounds wait for what it
 // computes, and its checks leave it the time to.
 TEST_F(RobustVirtualRun, many_newcomers_at_once_neither_stop_the_founder_nor_spin) {
-    const auto result = run({}, false, 20, /*probation=*/3);
+    const auto result = run({}, false, 40, /*probation=*/3);
     ASSERT_TRUE(result) << result.error().message();
     EXPECT_LE(aborted_, 6 * peers_count);
     EXPECT_TRUE(all_weigh_after(*result, 12));
