@@ -44,6 +44,15 @@ void ExpertHost::start() {
     host_.handle_call(offer_method, [this](PeerId from, Bytes request) {
         return on_offer(std::move(from), std::move(request));
     });
+    scope_.spawn("open for work", open_for_work());
+}
+
+// Who is declared is asked at once for copies: they are read before.
+Task<void> ExpertHost::open_for_work() {
+    co_await kept_.load(node_.workers, [this](const std::string& name) {
+        const auto uid = ExpertUid::parse(name);
+        return uid && options_.grid.contains(*uid) && !hosted_.contains(name);
+    });
     scope_.spawn("declare experts", declare_all_the_time());
     scope_.spawn("look for experts to serve", look_for_work());
     scope_.spawn("send snapshots", send_snapshots());
@@ -141,6 +150,7 @@ Task<void> ExpertHost::look_for_work() {
     co_await node_.clock.sleep_for(options_.settle);
     for (;;) {
         if (!leaving_) co_await take_over_missing();
+        if (!leaving_) co_await adopt_late_offers();
         co_await node_.clock.sleep_for(options_.takeover_period);
     }
 }
@@ -175,8 +185,42 @@ Task<void> ExpertHost::begin(ExpertUid uid) {
             served.error().message());
         co_return;
     }
+    kept_.release(uid.text());
+    std::set<PeerId>& asked = hosted_.at(uid.text()).asked.emplace();
+    for (const ServerRoom& room : known_servers_) asked.insert(room.server);
     ++(offered ? counts_.taken_over : counts_.begun);
     tell(offered ? "taken over" : "begun", uid.text());
+}
+
+// After all have stopped they come back one by one, and the first finds nobody who has a copy, or
+// nobody who has a newer one than its own.
+Task<void> ExpertHost::adopt_late_offers() {
+    std::vector<std::string> begun;
+    for (const auto& [uid, hosted] : hosted_)
+        if (hosted.asked) begun.push_back(uid);
+    if (begun.empty()) co_return;
+    const std::vector<ServerRoom> rooms = co_await servers();
+    for (const std::string& uid : begun)
+        for (const ServerRoom& room : rooms) {
+            const auto hosted = hosted_.find(uid);
+            if (hosted == hosted_.end() || !hosted->second.asked ||
+                !hosted->second.asked->insert(room.server).second)
+                continue;
+            const auto backend = server_.batcher().find(uid);
+            if (!backend) continue;
+            const Published offered = co_await offer_of(room.server, uid, backend->updates());
+            const auto still = hosted_.find(uid);
+            if (!offered || still == hosted_.end() || leaving_) continue;
+            const ExpertUid name = still->second.uid;
+            const bool was_declared = still->second.declared;
+            hosted_.erase(still);
+            server_.batcher().remove(uid);
+            if (!serve(name, offered->snapshot.get())) continue;
+            hosted_.at(uid).declared = was_declared;
+            kept_.release(uid);
+            ++counts_.taken_over;
+            tell("taken over", uid);
+        }
 }
 
 Result<void> ExpertHost::serve(const ExpertUid& uid, const state::Snapshot* snapshot) {

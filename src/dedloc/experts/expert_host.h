@@ -10,8 +10,10 @@
 //   snapshot, serves it and declares it; the others come later, and look first. What the expert had
 //   learnt since is lost, counted and told.
 // * Every takeover_period it looks for experts that nobody serves. All servers compute the same
-//   assignment (placement.h); what falls to us is loaded from a keeper, else begins anew.
-// * leave(): keepers take over at once; nothing is lost.
+//   assignment (placement.h); what falls to us is loaded from a keeper or from our own disk, else
+//   begins anew. A server that comes later with a copy of such an expert is asked for it.
+// * leave(): keepers take over at once; nothing is lost. What no keeper takes stays on our disk for
+//   the next process, as does what has fewer copies than it should.
 //
 // Experts stand outside the promises of identical replicas and atomic steps (docs/experts.md).
 // Errors are counted; nothing here fails. Lifetime: all that is passed outlives it; stop() first.
@@ -21,6 +23,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "dedloc/experts/directory.h"
@@ -94,27 +98,34 @@ class ExpertHost {
         std::uint64_t saved_updates = 0;  // of the snapshot that keepers have
         bool saved = false;
         bool declared = false;
+        std::optional<std::uint64_t> own_updates{};  // of the snapshot on our own disk
+        // Of one that nobody served: whom we have asked for a copy. Somebody may come later.
+        std::optional<std::set<PeerId>> asked{};
     };
     using Published = std::shared_ptr<const state::PublishedState>;
 
     // --- declarations (expert_host.cpp)
+    Task<void> open_for_work();
     Task<void> declare_all_the_time();
     Task<void> declare();
     Task<void> look_for_work();
     Task<void> take_over_missing();
     Task<std::vector<ServerRoom>> servers();
     Task<void> begin(ExpertUid uid);
+    Task<void> adopt_late_offers();
     Result<void> serve(const ExpertUid& uid, const state::Snapshot* snapshot);
 
     // --- copies (expert_host_copies.cpp)
     Task<void> send_snapshots();
     Task<bool> send_snapshot(std::string uid, bool take_over, TimePoint deadline);
     Task<Published> take_snapshot(std::string uid);
+    Task<void> save_here(std::string uid, Published published);
     Task<Result<Bytes>> on_keep(PeerId from, Bytes request);
     Task<Result<Bytes>> on_alive(PeerId from, Bytes request);
     Task<Result<Bytes>> on_offer(PeerId from, Bytes request);
     Task<Result<Published>> fetch(PeerId from, Digest root);
     Task<Published> best_offer(std::string uid);
+    Task<Published> offer_of(PeerId server, std::string uid, std::uint64_t more_than);
     Task<void> watch();
     Task<void> watch_server(PeerId server, std::vector<std::string> uids);
     Task<void> rescue(std::string uid);

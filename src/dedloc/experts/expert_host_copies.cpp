@@ -75,6 +75,7 @@ Task<bool> ExpertHost::send_snapshot(std::string uid, bool take_over, TimePoint 
             co_await host_.call(keeper, keep_method, wire::encode(request), deadline);
         if (answer) ++have;
     }
+    if (have < wanted) co_await save_here(uid, published);
     if (have == 0) co_return false;
     ++counts_.snapshots_sent;
     if (const auto hosted = hosted_.find(uid); hosted != hosted_.end()) {
@@ -82,6 +83,16 @@ Task<bool> ExpertHost::send_snapshot(std::string uid, bool take_over, TimePoint 
         hosted->second.saved_updates = request.updates;
     }
     co_return true;
+}
+
+Task<void> ExpertHost::save_here(std::string uid, Published published) {
+    const auto hosted = hosted_.find(uid);
+    const std::uint64_t updates = published->snapshot->step();
+    if (hosted == hosted_.end() || hosted->second.own_updates == updates) co_return;
+    const auto written = co_await kept_.write(node_.workers, uid, std::move(published));
+    if (const auto still = hosted_.find(uid); written && still != hosted_.end())
+        still->second.own_updates = updates;
+    if (!written) log(LogLevel::warning, "experts", "not saved: {}", written.error().message());
 }
 
 Task<void> ExpertHost::leave(TimePoint deadline) {
@@ -96,7 +107,7 @@ Task<void> ExpertHost::leave(TimePoint deadline) {
         if (handed) ++counts_.handed_over;
         hosted_.erase(uid);
         server_.batcher().remove(uid);
-        tell(handed ? "handed over" : "left behind", uid);
+        tell(handed ? "handed over" : "left behind on this disk, as nobody took it:", uid);
     }
     co_await stop();
 }
@@ -121,6 +132,10 @@ Task<Result<Bytes>> ExpertHost::on_keep(PeerId from, Bytes bytes) {
     if (leaving_ || hosted_.contains(request.uid) || !kept_.has_room(request.uid) ||
         (request.take_over && hosted_.size() >= options_.experts_max))
         co_return make_error(ErrorKind::overloaded, "no room for another expert");
+    // The sender has begun it anew, and will ask for what is here.
+    const Kept* const found = kept_.find(request.uid);
+    if (found && found->server.is_empty() && found->updates > request.updates)
+        co_return make_error(ErrorKind::conflict, "a copy with more updates is here");
     // Only who serves an expert says what its state is.
     std::vector<ExpertUid> asked{uid};
     const auto named = co_await directory_.find(
@@ -137,7 +152,7 @@ Task<Result<Bytes>> ExpertHost::on_keep(PeerId from, Bytes bytes) {
         if (hosted_.contains(request.uid) || hosted_.size() >= options_.experts_max)
             co_return make_error(ErrorKind::overloaded, "no room for another expert");
         DEDLOC_CO_TRY_VOID(serve(uid, (*state)->snapshot.get()));
-        kept_.forget(request.uid);
+        kept_.release(request.uid);
         ++counts_.taken_over;
         tell("taken over", request.uid);
         const WallSeconds expiration = node_.clock.wall_now() + to_seconds(options_.declared_for);
@@ -189,27 +204,38 @@ Task<ExpertHost::Published> ExpertHost::best_offer(std::string uid) {
         else
             best = 0;
     }
-    OfferRequest request;
-    request.uid = uid;
     for (const PeerId& server : ids_of(known_servers_, host_.id())) {
-        const auto answer =
-            co_await host_.call(server, offer_method, wire::encode(request), within(ask_max));
-        if (!answer) continue;
-        const auto offer = wire::decode<OfferResponse>(*answer);
-        if (!offer || offer->root.is_zero() || (state && offer->updates <= best)) continue;
-        auto fetched = co_await fetch(server, offer->root);
-        if (!fetched || (*fetched)->snapshot->info().extra != to_bytes(uid)) continue;
-        state = *std::move(fetched);
-        best = offer->updates;
+        Published offered = co_await offer_of(server, uid, best);
+        if (!offered) continue;
+        best = offered->snapshot->step();
+        state = std::move(offered);
     }
     co_return state;
+}
+
+Task<ExpertHost::Published> ExpertHost::offer_of(PeerId server,
+                                                 std::string uid,
+                                                 std::uint64_t more_than) {
+    OfferRequest request;
+    request.uid = uid;
+    const auto answer =
+        co_await host_.call(server, offer_method, wire::encode(request), within(ask_max));
+    if (!answer) co_return nullptr;
+    const auto offer = wire::decode<OfferResponse>(*answer);
+    if (!offer || offer->root.is_zero() || offer->updates <= more_than) co_return nullptr;
+    auto fetched = co_await fetch(server, offer->root);
+    if (!fetched || (*fetched)->snapshot->info().extra != to_bytes(uid) ||
+        (*fetched)->snapshot->step() <= more_than)
+        co_return nullptr;
+    co_return *std::move(fetched);
 }
 
 Task<void> ExpertHost::watch() {
     for (;;) {
         co_await node_.clock.sleep_for(options_.watch_period);
         std::map<PeerId, std::vector<std::string>> by_server;
-        for (const auto& [uid, kept] : kept_.all()) by_server[kept.server].push_back(uid);
+        for (const auto& [uid, kept] : kept_.all())
+            if (!kept.server.is_empty()) by_server[kept.server].push_back(uid);
         std::vector<Task<void>> questions;
         for (auto& [server, uids] : by_server)
             questions.push_back(watch_server(server, std::move(uids)));
@@ -268,7 +294,7 @@ Task<void> ExpertHost::rescue(std::string uid) {
     auto state = co_await kept_.read(node_.workers, uid);
     if (!state || hosted_.contains(uid) || hosted_.size() >= options_.experts_max) co_return;
     if (!serve(*parsed, (*state)->snapshot.get())) co_return;
-    kept_.forget(uid);
+    kept_.release(uid);
     ++counts_.taken_over;
     counts_.updates_lost += lost;
     hosted_.at(uid).declared = true;

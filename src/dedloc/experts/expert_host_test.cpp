@@ -118,6 +118,13 @@ class Grid {
         }
         return good_count;
     }
+    // Its process ends without leaving; another one begins in the same folder.
+    void begin_again(std::size_t i, const HostOptions& options = make_options()) {
+        sim::SimNode& node = servers[i]->node;
+        servers[i].reset();
+        servers[i] = std::make_unique<Server>(node, verifier, options);
+        world.run_task(Server::start(*servers[i], world.node(0).id()));
+    }
     std::uint64_t updates_of_all() const {
         std::uint64_t updates = 0;
         for (const auto& server : servers) {
@@ -194,6 +201,40 @@ TEST(ExpertHost, who_leaves_hands_over_and_nothing_is_lost) {
     EXPECT_EQ(grid.served(), 16u);
     EXPECT_EQ(grid.updates_of_all(), 16u);
     for (const auto& server : grid.servers) EXPECT_EQ(server->host.counts().updates_lost, 0u);
+}
+
+// Everybody's evening ends, and they come back the next day one by one.
+TEST(ExpertHost, servers_that_all_stopped_go_on_with_what_is_on_their_disks) {
+    Grid grid(3);
+    grid.world.run_for(std::chrono::seconds(30));
+    EXPECT_EQ(grid.train_all(), 16u);
+    EXPECT_EQ(grid.train_all(), 16u);
+    grid.world.run_for(std::chrono::seconds(30));
+    for (auto& server : grid.servers) grid.world.run_task(Server::stop(*server));
+    grid.world.run_for(std::chrono::seconds(60));
+    for (std::size_t i = 0; i < 3; ++i) {
+        grid.begin_again(i);
+        grid.world.run_for(std::chrono::seconds(20));
+    }
+    grid.world.run_for(std::chrono::seconds(60));
+    EXPECT_EQ(grid.served(), 16u);
+    EXPECT_EQ(grid.updates_of_all(), 32u);
+}
+
+TEST(ExpertHost, the_only_server_finds_its_own_experts_again) {
+    HostOptions options = Grid::make_options();
+    options.experts_max = 16;
+    Grid grid(1, options);
+    grid.world.run_for(std::chrono::seconds(30));
+    EXPECT_EQ(grid.train_all(), 16u);
+    grid.world.run_task(Server::leave(*grid.servers[0]));
+    EXPECT_EQ(grid.servers[0]->host.counts().handed_over, 0u);
+    grid.world.run_task(Server::stop(*grid.servers[0]));
+    grid.world.run_for(std::chrono::seconds(60));
+    grid.begin_again(0, options);
+    grid.world.run_for(std::chrono::seconds(30));
+    EXPECT_EQ(grid.servers[0]->host.counts().begun, 0u);
+    EXPECT_EQ(grid.updates_of_all(), 16u);
 }
 
 TEST(ExpertHost, keeps_snapshots_only_of_who_serves_the_expert) {

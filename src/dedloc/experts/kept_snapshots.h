@@ -1,12 +1,14 @@
 // KeptSnapshots: snapshots of experts that others serve, on this machine's disk, one an expert.
 //
-// A file is a head (updates, root) and the canonical bytes of the snapshot; it is checked against
-// its root when it is read. Memory holds only what is being written or read. Bounded: experts_max
-// experts; a newer snapshot of an expert replaces the older.
+// A file is the canonical bytes of the snapshot; it is checked against its root when it is read.
+// Memory holds only what is being written or read. Bounded: experts_max experts; a newer snapshot
+// of an expert replaces the older. Files outlive the process: load() finds them, and those of
+// experts that this machine served without a keeper.
 //
 // Errors: overloaded (full), local_fault, bad_input (the file is not what it was). Thread: network.
 
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,7 +22,7 @@
 namespace dedloc::experts {
 
 struct Kept {
-    PeerId server;  // who serves the expert, as far as we know
+    PeerId server;  // who serves the expert, as far as we know; empty: found on disk by load()
     Digest root;
     std::uint64_t updates = 0;       // of the snapshot
     std::uint64_t last_updates = 0;  // that we heard of, to count what a death has cost
@@ -42,7 +44,14 @@ class KeptSnapshots {
                            std::shared_ptr<const state::PublishedState> state);
     Task<Result<std::shared_ptr<const state::PublishedState>>> read(runtime::Workers& workers,
                                                                     std::string uid);
-    void forget(const std::string& uid);
+    // What an earlier process left here, of the experts that `is_wanted` knows.
+    Task<void> load(runtime::Workers& workers, std::function<bool(const std::string&)> is_wanted);
+    // A snapshot of our own for the next process: nobody else has one.
+    Task<Result<void>> write(runtime::Workers& workers,
+                             std::string uid,
+                             std::shared_ptr<const state::PublishedState> state);
+    // Serves it here from now on; the file stays.
+    void release(const std::string& uid) { kept_.erase(uid); }
 
     Kept* find(const std::string& uid);
     std::map<std::string, Kept>& all() { return kept_; }
