@@ -396,6 +396,13 @@ TEST(JoinOffer, says_that_others_need_the_runs_own_data) {
     EXPECT_EQ(plain.find("--data"), std::string::npos) << plain;
 }
 
+TEST(JoinOffer, says_that_somebody_has_to_serve_the_experts) {
+    const std::string said = joined(JoinOffer().look(1, from_outside, {.has_experts = true}));
+    EXPECT_NE(said.find("serve " + from_outside + "\n"), std::string::npos) << said;
+    const std::string plain = joined(JoinOffer().look(1, from_outside, {}));
+    EXPECT_EQ(plain.find("serve"), std::string::npos) << plain;
+}
+
 TEST(CalledAs, others_have_the_program_where_readme_has_it) {
     EXPECT_EQ(as_others_call_it("dedloc"), "dedloc");
     for (const char* here : {"build/gpu/bin/dedloc", "/opt/d/build/release/bin/dedloc"})

@@ -58,6 +58,10 @@ std::vector<std::string> JoinOffer::look(double now,
             fmt::format("FOLDER is theirs, with a copy of this run's data ({}) at the "
                         "same path below it",
                         around.own_data));
+    if (around.has_experts)
+        lines.insert(lines.end(),
+                     {"nothing is trained before somebody serves the experts:\n",
+                      fmt::format("  {} serve {}\n", as_others_call_it(), join_string)});
     if (leads_nowhere_) lines.emplace_back(addresses.empty() ? nowhere : only_here);
     return lines;
 }

@@ -30,6 +30,7 @@ class JoinOffer {
         bool relays_given = false;  // and which relays to stay connected to
         bool is_asking = false;     // the router, or a relay, and has no answer yet
         std::string own_data{};     // of the run
+        bool has_experts = false;   // that somebody has to serve
     };
     // Lines to show now; mostly none. `now`: steady seconds.
     std::vector<std::string> look(double now,

@@ -23,7 +23,8 @@ Ok JoinStringFile::refresh() {
 void JoinStringFile::show() {
     JoinOffer::Surroundings around{.announced = !options_.announce.empty(),
                                    .relays_given = !options_.relays.empty(),
-                                   .own_data = place_.own_data};
+                                   .own_data = place_.own_data,
+                                   .has_experts = place_.has_experts};
     node_.run_on_network_thread([&] {
         const p2p::NatReport nat = p2p::nat_of(node_.host())->nat_report();
         around.is_asking = nat.router_is_asked || (around.relays_given && nat.relays.empty());

@@ -20,6 +20,7 @@ class JoinStringFile {
         std::string path;
         bool hosts = false;
         std::string own_data{};  // JoinOffer::Surroundings
+        bool has_experts = false;
     };
     // All outlive this.
     JoinStringFile(collab::Node& node,

@@ -303,10 +303,14 @@ Task<void> CollaborationImpl::watch_progress() {
         if (const std::uint64_t fresh = not_finite_.to_tell(node_.clock.now()); fresh > 0)
             tell(events::NotFinite{.samples = fresh},
                  {},
-                 fmt::format("{} samples are left out: their loss or gradient is not finite, or "
-                             "beyond averaging.norm_max ({} so far)",
-                             fresh,
-                             not_finite_.all()));
+                 fmt::format(
+                     "{} samples are left out: {}their loss or gradient is not finite, or "
+                     "beyond averaging.norm_max ({} so far)",
+                     fresh,
+                     options_.run.task.section("experts") != nullptr
+                         ? "too few experts answer (`dedloc watch` shows who serves them), or "
+                         : "",
+                     not_finite_.all()));
         tell_of_forgotten();
         tell_of_left_out();
         co_await node_.clock.sleep_for(options_.status_interval / 5);

@@ -47,12 +47,13 @@ void ExpertHost::start() {
     scope_.spawn("open for work", open_for_work());
 }
 
-// Who is declared is asked at once for copies: they are read before.
+// A server that is declared is asked for copies at once: they are read before.
 Task<void> ExpertHost::open_for_work() {
-    co_await kept_.load(node_.workers, [this](const std::string& name) {
+    std::function<bool(const std::string&)> is_wanted = [this](const std::string& name) {
         const auto uid = ExpertUid::parse(name);
         return uid && options_.grid.contains(*uid) && !hosted_.contains(name);
-    });
+    };
+    co_await kept_.load(node_.workers, std::move(is_wanted));
     scope_.spawn("declare experts", declare_all_the_time());
     scope_.spawn("look for experts to serve", look_for_work());
     scope_.spawn("send snapshots", send_snapshots());

@@ -99,7 +99,7 @@ class ExpertHost {
         bool saved = false;
         bool declared = false;
         std::optional<std::uint64_t> own_updates{};  // of the snapshot on our own disk
-        // Of one that nobody served: whom we have asked for a copy. Somebody may come later.
+        // The servers that were asked for a copy, as nobody served it; others may come later.
         std::optional<std::set<PeerId>> asked{};
     };
     using Published = std::shared_ptr<const state::PublishedState>;

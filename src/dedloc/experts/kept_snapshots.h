@@ -44,7 +44,7 @@ class KeptSnapshots {
                            std::shared_ptr<const state::PublishedState> state);
     Task<Result<std::shared_ptr<const state::PublishedState>>> read(runtime::Workers& workers,
                                                                     std::string uid);
-    // What an earlier process left here, of the experts that `is_wanted` knows.
+    // Finds what an earlier process left here of the experts that `is_wanted` knows.
     Task<void> load(runtime::Workers& workers, std::function<bool(const std::string&)> is_wanted);
     // A snapshot of our own for the next process: nobody else has one.
     Task<Result<void>> write(runtime::Workers& workers,
