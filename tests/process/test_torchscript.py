@@ -67,7 +67,9 @@ class TorchScript(ProcessTest):
         return {**os.environ, "XDG_CACHE_HOME": str(self.folder / name)}
 
     def test_a_volunteer_gets_the_model_by_its_hash_and_both_hold_one_state(self) -> None:
-        host = self.running_host(self.run_of(), more=("--data", str(self.folder / "hosts")),
+        # The host alone makes a hundred steps before the guest has started.
+        host = self.running_host(self.run_of(steps=400),
+                                 more=("--data", str(self.folder / "hosts")),
                                  env=self.with_cache("cache-a"))
         guest = self.join(host.join_string(), "guest",
                           more=("--data", str(self.folder / "guests")),
