@@ -57,7 +57,7 @@ void print_local(const collab::RunFile& run, const CheckOptions& options) {
     say(stdout,
         "  inner  each peer makes a step of its own after {} of its samples ({}): {:.3g} each of "
         "{} equal peers\n"
-        "  outer  then the mean of the ways they have gone is the gradient of a step of all ({}, "
+        "  outer  then the mean pseudo-gradient is the gradient of a step of all ({}, "
         "rate {:.3g})\n",
         run.local->batch,
         inner_text(*run.local),

@@ -10,7 +10,8 @@ namespace dedloc::trainer {
 
 namespace {
 
-constexpr int not_finite_least = 3;  // in a row, until the way is given up: one may be bad samples
+constexpr int not_finite_least =
+    3;  // in a row, until inner steps are given up: one may be bad samples
 
 }  // namespace
 
@@ -55,10 +56,10 @@ void LocalLearner::move_to(std::span<const float> parameters, std::span<const fl
     if (since_step_ > 0) (void)inner_step();  // what it could not use is gone either way
     if (since_start_ > 0) {
         if (samples_before_ == 0) {
-            way_before_.assign(layout_.parameters_count, 0.0f);
+            pseudo_gradient_before_.assign(layout_.parameters_count, 0.0f);
             buffers_before_.assign(layout_.buffers_count, 0.0f);
         }
-        add_way(since_start_, way_before_, buffers_before_);
+        add_pseudo_gradient(since_start_, pseudo_gradient_before_, buffers_before_);
         samples_before_ += since_start_;
     }
     begin_at(parameters, buffers);
@@ -95,7 +96,7 @@ bool LocalLearner::inner_step() {
     if (sound)
         ++inner_steps_;
     else
-        forget_the_way();
+        forget_inner_steps();
     inside_->move_to(here_, buffers_);
     return sound;
 }
@@ -117,8 +118,8 @@ bool LocalLearner::is_finite() const {
            });
 }
 
-// The samples of the way count as computed: it comes to nothing, as they did.
-void LocalLearner::forget_the_way() {
+// Their samples count as computed, and bring nothing.
+void LocalLearner::forget_inner_steps() {
     here_ = start_;
     buffers_ = start_buffers_;
     for (std::vector<float>& moment : moments_) std::fill(moment.begin(), moment.end(), 0.0f);
@@ -130,16 +131,16 @@ void LocalLearner::turn_back_if_lost() {
     if (++not_finite_in_a_row_ < not_finite_least) return;
     not_finite_in_a_row_ = 0;
     if (here_ == start_) return;
-    forget_the_way();
+    forget_inner_steps();
     since_step_ = 0;
     inside_->load(here_, buffers_);  // without what it has accumulated
 }
 
-void LocalLearner::add_way(std::uint64_t samples,
-                           std::span<float> way,
-                           std::span<float> buffers) const {
+void LocalLearner::add_pseudo_gradient(std::uint64_t samples,
+                                       std::span<float> sum,
+                                       std::span<float> buffers) const {
     const auto weight = static_cast<float>(samples);
-    for (std::size_t i = 0; i < way.size(); ++i) way[i] += weight * (start_[i] - here_[i]);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * (start_[i] - here_[i]);
     for (std::size_t i = 0; i < buffers.size(); ++i)
         buffers[i] += weight * (buffers_[i] - start_buffers_[i]);
 }
@@ -152,10 +153,11 @@ void LocalLearner::take(std::span<float> gradient_sum,
     std::fill(gradient_sum.begin(), gradient_sum.end(), 0.0f);
     std::fill(buffers_sum.begin(), buffers_sum.end(), 0.0f);
     if (samples_before_ > 0) {
-        std::copy(way_before_.begin(), way_before_.end(), gradient_sum.begin());
+        std::copy(
+            pseudo_gradient_before_.begin(), pseudo_gradient_before_.end(), gradient_sum.begin());
         std::copy(buffers_before_.begin(), buffers_before_.end(), buffers_sum.begin());
     }
-    add_way(samples - samples_before_, gradient_sum, buffers_sum);
+    add_pseudo_gradient(samples - samples_before_, gradient_sum, buffers_sum);
     start_ = here_;
     start_buffers_ = buffers_;
     since_start_ = 0;

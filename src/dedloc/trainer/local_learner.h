@@ -1,11 +1,11 @@
-// Local updates with an outer optimizer (DiLoCo): a Learner whose "gradient" of a global step is
-// the way that it has gone by itself.
+// Local updates with an outer optimizer (DiLoCo): a Learner that hands in a pseudo-gradient, the
+// difference that its own steps have made since the last global step.
 //
 // Between two averages a peer makes inner steps: after every `batch` samples one step of an
 // optimizer of its own, on the mean gradient of those samples, at parameters of its own. What it
-// hands in is (start - end) × samples, so that the weighted mean over the peers is the mean way
-// back, which the run's [optimizer] takes for the averaged gradient. Averaging, certificates and
-// state are those of any run, and all peers are bit-identical at each global step.
+// hands in is (start - end) × samples, so that the weighted mean over the peers is the mean
+// pseudo-gradient, which the run's [optimizer] takes for the averaged gradient. Averaging,
+// certificates and state are those of any run, and all peers are bit-identical at each global step.
 //
 // Private, never averaged, gone with the process: the inner parameters, which start anew from every
 // global step's state; the inner optimizer's moments and count of steps, which are kept from one
@@ -17,8 +17,8 @@
 //
 // A gradient that is not finite leaves no trace. An inner step that would leave the numbers that
 // are finite (a learning rate far too high) leads back to the start, buffers included, and the
-// moments to zero; so do several gradients in a row that are not finite, after inner steps: the way
-// has led where the model gives none that are.
+// moments to zero; so do several gradients in a row that are not finite, after inner steps:
+// these have led where the model gives none that are.
 //
 // With this, nobody can recompute a contribution from state and sample numbers alone:
 // docs/local-updates.md.
@@ -63,17 +63,19 @@ class LocalLearner final : public collab::Learner {
     bool inner_step();
     optim::OptimizerConfig optimizer_for(std::uint64_t samples) const;
     bool is_finite() const;
-    void forget_the_way();
+    void forget_inner_steps();
     void turn_back_if_lost();
     void begin_at(std::span<const float> parameters, std::span<const float> buffers);
-    void add_way(std::uint64_t samples, std::span<float> way, std::span<float> buffers) const;
+    void add_pseudo_gradient(std::uint64_t samples,
+                             std::span<float> sum,
+                             std::span<float> buffers) const;
 
     std::unique_ptr<collab::Learner> inside_;
     collab::LocalConfig config_;
     collab::Layout layout_;
     std::uint64_t global_step_ = 0;
-    std::vector<float> start_;  // parameters where the way began,
-    std::vector<float> here_;   // and where it has come to
+    std::vector<float> start_;  // parameters of the global step,
+    std::vector<float> here_;   // and after the inner steps since
     std::vector<float> start_buffers_;
     std::vector<float> buffers_;  // as the last inner step left them
     std::vector<float> buffers_change_;
@@ -83,9 +85,9 @@ class LocalLearner final : public collab::Learner {
     std::uint64_t since_step_ = 0;   // samples in the learner inside
     std::uint64_t since_start_ = 0;  // samples
     int not_finite_in_a_row_ = 0;    // gradients
-    // Samples of ways that ended with a move_to(); empty while there is none.
+    // Samples before the last move_to(), and what they bring; empty while there are none.
     std::uint64_t samples_before_ = 0;
-    std::vector<float> way_before_;
+    std::vector<float> pseudo_gradient_before_;
     std::vector<float> buffers_before_;
 };
 
