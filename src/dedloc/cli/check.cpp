@@ -9,13 +9,13 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/fits_memory.h"
+#include "dedloc/cli/given_run_file.h"
 #include "dedloc/cli/memory.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/robust_words.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/task_progress.h"
 #include "dedloc/collab/kept_averages.h"
-#include "dedloc/collab/read_run_file.h"
 #include "dedloc/collab/recomputable.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/collab/run_hints.h"
@@ -318,7 +318,7 @@ int run_check(const CheckOptions& options) {
         return report({ExitCode::bad_input,
                        "say what to check: dedloc check RUNFILE, or dedloc check --network "
                        "STRING"});
-    auto run = collab::read_run_file(options.run_file);
+    auto run = given_run_file(options.run_file);
     if (!run) return report(failure(run.error()));
     const std::string problem = robust_problem(*run, static_cast<std::size_t>(options.peers));
     if (!problem.empty()) return report({ExitCode::bad_input, problem});

@@ -6,6 +6,7 @@
 #include "dedloc/cli/decided_run.h"
 #include "dedloc/cli/early_failure.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/given_run_file.h"
 #include "dedloc/cli/node_opening.h"
 #include "dedloc/cli/organiser.h"
 #include "dedloc/cli/peer_directory.h"
@@ -13,7 +14,6 @@
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/task_progress.h"
-#include "dedloc/collab/read_run_file.h"
 
 namespace dedloc::cli {
 namespace {
@@ -45,7 +45,7 @@ tasks::TaskOptions task_options(const PeerOptions& options) {
 // The model that it begins with decides what the file leaves open, or this machine does.
 Result<collab::RunFile> given_run(const HostOptions& options,
                                   const std::optional<WarmSource>& from) {
-    DEDLOC_TRY(collab::RunFile run, collab::read_run_file(options.run_file));
+    DEDLOC_TRY(collab::RunFile run, given_run_file(options.run_file));
     const tasks::TaskOptions task = task_options(options.peer);
     if (from) {
         DEDLOC_TRY_VOID(inherit(run.task, *from));

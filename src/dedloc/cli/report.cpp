@@ -7,11 +7,11 @@
 
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/given_run_file.h"
 #include "dedloc/cli/interrupts.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/say.h"
-#include "dedloc/collab/read_run_file.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/monitor/report_page.h"
 #include "dedloc/monitor/run_history.h"
@@ -45,7 +45,7 @@ Ok write_public_file(const std::string& path, std::string_view text) {
 
 Result<monitor::ReportTitle> title_of(const std::string& folder) {
     const std::string path = folder + "/" + std::string(run_copy_file);
-    DEDLOC_TRY(const collab::RunFile run, collab::read_run_file(path));
+    DEDLOC_TRY(const collab::RunFile run, given_run_file(path));
     return monitor::ReportTitle{.run = run.name,
                                 .run_id = collab::run_hash(run).short_hex(),
                                 .made_at = as_people_write(wall_seconds())};

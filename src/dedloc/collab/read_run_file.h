@@ -1,6 +1,6 @@
 // A run file that the user has named, read whole.
 //
-// Thread: any; blocks. Errors: bad_input, also for a file that is not there.
+// Thread: any; blocks. Errors: as base::read_file (not_found, …) and parse_run_file.
 
 #pragma once
 #include <string>

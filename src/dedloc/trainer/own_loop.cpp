@@ -5,9 +5,9 @@
 #include <mutex>
 #include <utility>
 
-#include "dedloc/base/file.h"
 #include "dedloc/base/log.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/collab/read_run_file.h"
 #include "dedloc/runtime/future.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/trainer/find_checkpoint.h"
@@ -97,10 +97,7 @@ Result<collab::Options> hosting(const OwnLoopOptions& given,
     collab::Options run;
     run.secret = security::secure_random(collab::run_secret_bytes);
     if (!given.run_file.empty()) {
-        // A file that is not there is another error than a wrong one: loops tell them apart.
-        DEDLOC_TRY(const std::string text,
-                   base::read_file(given.run_file, collab::run_file_bytes_max));
-        DEDLOC_TRY(run.run, collab::parse_run_file(text, given.run_file));
+        DEDLOC_TRY(run.run, collab::read_run_file(given.run_file));
         if (run.run.access)
             return make_error(ErrorKind::unsupported,
                               "a run that lets in by invitation is hosted by `dedloc host`, which "

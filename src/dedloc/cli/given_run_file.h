@@ -1,0 +1,15 @@
+// The run file that a command line names.
+//
+// Thread: any; blocks. Errors: bad_input, also for a file that is not there: to a user a wrong path
+// is a wrong argument, not data that are missing.
+
+#pragma once
+#include <string>
+
+#include "dedloc/collab/run_file.h"
+
+namespace dedloc::cli {
+
+Result<collab::RunFile> given_run_file(const std::string& path);
+
+}  // namespace dedloc::cli
