@@ -83,7 +83,7 @@ class GradientJudge {
         DEDLOC_TRY(const auto cases, read_cases(bytes, c));
         if (order.kind != OrderKind::vouch) return unproved("it is evidence for nothing bad");
         const Order* const erred = c.orders.probation_of(order.subject, order.from_step);
-        const bool pardons = erred != nullptr && erred->offence == Offence::mistaken;
+        const bool pardons = c.orders.mistake_of(order.subject, order.from_step) != nullptr;
         if (pardons != (order.offence == Offence::mistaken))
             return unproved("it does not say whether the peer had erred");
         if (c.orders.pardon_of(order.subject, order.from_step) != nullptr)

@@ -491,8 +491,7 @@ void Validators::found_right(const Round& round, std::uint32_t target, const Ope
     const GradientEvidence evidence{.cases = std::move(right), .voted = false};
     right_.erase(author.peer);
     const consensus::Base& base = ledger_.base();
-    const robust::Order* const erred = base.orders.probation_of(author.peer, base.instance.step);
-    const bool pardons = erred != nullptr && erred->offence == robust::Offence::mistaken;
+    const bool pardons = base.orders.mistake_of(author.peer, base.instance.step) != nullptr;
     const auto offence = pardons ? robust::Offence::mistaken : robust::Offence::none;
     propose(order(robust::OrderKind::vouch, offence, author.peer), evidence);
 }

@@ -109,11 +109,8 @@ const Order* Orders::probation_of(const PeerId& peer, std::uint64_t step) const 
 }
 
 const Order* Orders::mistake_of(const PeerId& peer, std::uint64_t step) const {
-    const auto found = std::ranges::find_if(list_, [&](const Order& order) {
-        return order.subject == peer && order.kind == OrderKind::probation &&
-               order.offence == Offence::mistaken && in_force(order, step);
-    });
-    return found == list_.end() ? nullptr : &*found;
+    const Order* const probation = probation_of(peer, step);
+    return probation != nullptr && probation->offence == Offence::mistaken ? probation : nullptr;
 }
 
 bool Orders::on_probation(const PeerId& peer, std::uint64_t step) const {
