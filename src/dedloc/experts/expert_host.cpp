@@ -200,7 +200,7 @@ Task<void> ExpertHost::adopt_late_offers() {
     for (const auto& [uid, hosted] : hosted_)
         if (hosted.asked) begun.push_back(uid);
     if (begun.empty()) co_return;
-    const std::vector<ServerRoom> rooms = co_await servers();
+    const std::vector<ServerRoom> rooms = known_servers_;  // send_snapshots() keeps them fresh
     for (const std::string& uid : begun)
         for (const ServerRoom& room : rooms) {
             const auto hosted = hosted_.find(uid);

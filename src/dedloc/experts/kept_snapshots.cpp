@@ -3,10 +3,10 @@
 namespace dedloc::experts {
 namespace {
 
-// Names of experts hold any letters; a file's does not.
 constexpr const char* folder = "experts";
 constexpr std::string_view ending = ".snapshot";
 
+// Names of experts hold any letters; a file's does not.
 std::string path_of(const std::string& uid) {
     return fmt::format("{}/{}{}", folder, base::to_hex(as_bytes(uid)), ending);
 }

@@ -81,13 +81,16 @@ bool ExpertGrid::contains(const ExpertUid& uid) const {
     return true;
 }
 
+Ok check_grid_name(std::string_view name) {
+    if (!name.empty() && name.size() <= grid_name_bytes_max &&
+        name.find('.') == std::string_view::npos)
+        return {};
+    return make_error(
+        ErrorKind::bad_input, "a grid's name has 1 to {} letters and no dot", grid_name_bytes_max);
+}
+
 Ok check(const ExpertGrid& grid) {
-    // The longest name there can be: each coordinate takes up to ten digits and a dot.
-    if (grid.name.empty() || grid.name.find('.') != std::string::npos ||
-        grid.name.size() + 11 * dimensions_max > uid_bytes_max)
-        return make_error(ErrorKind::bad_input,
-                          "a grid's name has 1 to {} letters and no dot",
-                          uid_bytes_max - 11 * dimensions_max);
+    DEDLOC_TRY_VOID(check_grid_name(grid.name));
     if (grid.sizes.empty() || grid.sizes.size() > dimensions_max)
         return make_error(
             ErrorKind::bad_input, "a grid of experts has 1 to {} axes", dimensions_max);

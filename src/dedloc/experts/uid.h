@@ -18,6 +18,8 @@ namespace dedloc::experts {
 
 inline constexpr std::size_t uid_bytes_max = 128;
 inline constexpr std::size_t dimensions_max = 8;
+// The longest name there can be: each coordinate takes up to ten digits and a dot.
+inline constexpr std::size_t grid_name_bytes_max = uid_bytes_max - 11 * dimensions_max;
 // A grid with more experts than that would need more records than a table keeps for one owner.
 inline constexpr std::uint64_t experts_of_grid_max = 1u << 20;
 // The subkey under which hivemind stores the only expert of a name with one coordinate.
@@ -46,6 +48,8 @@ struct ExpertGrid {
     bool contains(const ExpertUid& uid) const;
 };
 
+// bad_input: no letters, too many of them, or a dot.
+Ok check_grid_name(std::string_view name);
 // bad_input: no axis, an axis without coordinates, too many experts, a name with a dot.
 Ok check(const ExpertGrid& grid);
 

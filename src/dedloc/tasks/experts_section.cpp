@@ -6,7 +6,6 @@ namespace dedloc::tasks {
 
 namespace {
 
-constexpr std::size_t name_bytes_max = experts::uid_bytes_max - 11 * experts::dimensions_max;
 constexpr std::uint64_t grid_experts_max = 65536;  // each server asks for all of them
 
 }  // namespace
@@ -24,12 +23,9 @@ Result<experts::ExpertGrid> expert_grid(const collab::TaskConfig& task) {
         at = next == end ? end : next + 1;
     }
     const bool read = at == end && !keys.grid.ends_with('x');
-    const std::string& name = grid.name;
-    if (name.empty() || name.size() > name_bytes_max || name.find('.') != std::string::npos)
-        return make_error(ErrorKind::bad_input,
-                          "experts.name: '{}' is no name; write 1 to {} letters without a dot",
-                          name,
-                          name_bytes_max);
+    if (const Ok named = experts::check_grid_name(grid.name); !named)
+        return make_error(
+            ErrorKind::bad_input, "experts.name: '{}': {}", grid.name, named.error().message());
     if (!read || !experts::check(grid) || grid.experts_count() > grid_experts_max)
         return make_error(ErrorKind::bad_input,
                           "experts.grid: '{}' is no grid of at most {} experts; write \"4x4\"",
