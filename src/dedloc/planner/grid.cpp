@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "dedloc/planner/optimum.h"
+
 namespace dedloc::planner {
 namespace {
 
