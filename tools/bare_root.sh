@@ -104,7 +104,7 @@ run_inside() {
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         ${DEDLOC_JOBS:+DEDLOC_JOBS="$DEDLOC_JOBS"} "${environment[@]}" \
         unshare --mount --pid --fork --kill-child --propagation private \
-        bash -c "$enter" enter "$root" "$archives" "$cache" "$checkout" "$@"
+        bash -c "$enter" enter "$root" "$archives" "$cache" "$checkout" "$@" 8>&-
 }
 
 check
@@ -120,6 +120,6 @@ make_system
 make_root
 began=$SECONDS status=0
 run_inside "$@" || status=$?
-echo "bare root: '$*' ended with $status after $((SECONDS - began)) s" >&2
+((status == 0)) || echo "bare root: '$*' ended with $status after $((SECONDS - began)) s" >&2
 rm -rf "${root:?}"
 exit "$status"
