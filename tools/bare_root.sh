@@ -27,8 +27,8 @@ cannot() {
 
 check() {
     [[ $EUID -eq 0 ]] || cannot "it takes root"
-    is_debian_12 || cannot "it is made from this machine's sources of Debian 12, and this is another system"
-    unshare --mount --pid --fork true 2>/dev/null || cannot "this machine allows no mount namespaces"
+    is_debian_12 || cannot "it is made from the package sources of a Debian 12, and this is none"
+    unshare --mount --pid --fork true 2>/dev/null || cannot "mount namespaces are not allowed"
 }
 
 # The bare system is fetched once: debootstrap takes a minute.
@@ -48,7 +48,7 @@ make_system() {
     mv "$system.part" "$system"
 }
 
-# What says where packages come from, and nothing else of this machine.
+# The root gets this machine's sources of packages, and nothing else of it.
 copy_settings() {
     local path
     for path in etc/apt/sources.list etc/apt/sources.list.d etc/apt/apt.conf.d etc/apt/auth.conf.d \
