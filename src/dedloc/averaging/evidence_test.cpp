@@ -13,6 +13,7 @@
 #include "dedloc/robust/draw.h"
 #include "dedloc/runtime/work_in_place.h"
 #include "dedloc/security/hash.h"
+#include "dedloc/security/hash_list.h"
 #include "dedloc/security/toy_signature.h"
 #include "dedloc/wire/message.h"
 

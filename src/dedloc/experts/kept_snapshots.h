@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "dedloc/base/peer_id.h"
 #include "dedloc/base/time.h"
 #include "dedloc/runtime/disk.h"
 #include "dedloc/runtime/workers.h"
