@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 
+#include "dedloc/averaging/messages.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/collab/membership.h"
 #include "dedloc/collab/model_state.h"
