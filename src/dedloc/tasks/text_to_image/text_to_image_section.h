@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "dedloc/base/bytes.h"
 #include "dedloc/collab/task_section.h"
 #include "dedloc/tasks/text_to_image/text_to_image_config.h"
 
