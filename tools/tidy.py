@@ -13,7 +13,8 @@
   conflict       a merge marker
   headless       a comment that begins with Who, What or Of: write a subject and a verb
 
-    tools/tidy.py [--root FOLDER] [FILE...]      default: every file that git tracks or would add
+    tools/tidy.py [--root FOLDER] [FILE...]      default: every file that git tracks or would add;
+                                                 without git, all that .gitignore does not name
 
 A line that ends with `// NOLINT(tidy)` is left alone. Exit status: 0 clean, 1 not.
 """
@@ -21,7 +22,10 @@ A line that ends with `// NOLINT(tidy)` is left alone. Exit status: 0 clean, 1 n
 from __future__ import annotations
 
 import argparse
+import fnmatch
+import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -82,11 +86,37 @@ BANS = (
 )
 
 
-def git_files(root: Path) -> list[Path]:
-    out = subprocess.run(
+def repository_files(root: Path) -> list[Path]:
+    """All that git tracks or would add; all that lies there where git is missing, or refuses (an
+    unpacked archive, somebody else's clone)."""
+    if shutil.which("git") is None or not (root / ".git").exists():
+        return files_in_folder(root)
+    done = subprocess.run(
         ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        check=True, capture_output=True, text=True).stdout
-    return sorted(p for p in (root / name for name in out.split("\0") if name) if p.is_file())
+        check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        return files_in_folder(root)
+    return sorted(p for p in (root / name for name in done.stdout.split("\0") if name)
+                  if p.is_file())
+
+
+def files_in_folder(root: Path) -> list[Path]:
+    """All but .git and what .gitignore names: a plain name or pattern, at the top after a slash."""
+    ignored = []
+    if (root / ".gitignore").is_file():
+        ignored = (root / ".gitignore").read_text(encoding="utf-8").split()
+    anywhere = [".git", *(line.rstrip("/") for line in ignored if not line.startswith("/"))]
+    on_top = [line.strip("/") for line in ignored if line.startswith("/")]
+    files: list[Path] = []
+    for folder, folders, names in os.walk(root):
+        patterns = anywhere + on_top if Path(folder) == root else anywhere
+
+        def stays(name: str, patterns: list[str] = patterns) -> bool:
+            return not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+        folders[:] = [name for name in folders if stays(name)]
+        files += [Path(folder) / name for name in names if stays(name)]
+    return sorted(path for path in files if path.is_file())
 
 
 def is_test(name: str) -> bool:
@@ -149,7 +179,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("files", nargs="*", type=Path)
     options = parser.parse_args(arguments)
     root = options.root.resolve()
-    files = [f.resolve() for f in options.files] or git_files(root)
+    files = [f.resolve() for f in options.files] or repository_files(root)
     found: list[str] = []
     for path in files:
         try:

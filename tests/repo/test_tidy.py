@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from tidy import check_text, main  # noqa: E402
+from tidy import check_text, main, repository_files  # noqa: E402
 
 HEAD = "// A thing.\n"
 NAME = "src/dedloc/dht/thing.cpp"
@@ -122,6 +122,22 @@ class Tidy(unittest.TestCase):
     def test_headers_say_what_they_are(self):
         self.assertEqual(rules("#pragma once\n", "src/dedloc/dht/a.h"), ["header-comment"])
         self.assertEqual(rules(HEAD + "#pragma once\n", "src/dedloc/dht/a.h"), [])
+
+    def test_an_unpacked_archive_is_read_as_it_lies_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            (root / ".gitignore").write_text("/build/\n__pycache__/\n*.pyc\n/demo-run*/\n")
+            for name in ("src/a.cpp", "src/build/b.cpp", "build/c.cpp", "demo-run1/d.cpp",
+                         "src/__pycache__/e.cpp", "src/f.pyc", ".ci/run"):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(HEAD)
+            wanted = {".ci/run", ".gitignore", "src/a.cpp", "src/build/b.cpp"}
+            self.assertEqual({str(p.relative_to(root)) for p in repository_files(root)}, wanted)
+            # A folder that git does not take for a clone.
+            (root / ".git").mkdir()
+            self.assertEqual({str(p.relative_to(root)) for p in repository_files(root)}, wanted)
+            (root / "src/a.cpp").write_text(HEAD + "int x = rand();\n")
+            self.assertEqual(main(["--root", folder]), 1)
 
     def test_the_exit_status_tells(self):
         with tempfile.TemporaryDirectory() as folder:
