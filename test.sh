@@ -12,6 +12,11 @@ install_missing "${needs_build[@]}" "${needs_data[@]}" "${needs_test[@]}"
 (install_missing "${wants_test[@]}") || echo "without ${wants_test[*]} some tests are skipped"
 build release all -- -DDEDLOC_TESTS=ON
 [[ $# -gt 0 ]] || set -- -LE interop
+results=$PWD/build/release/test-results.xml
+rm -f "$results"
+status=0
 # No test that is called so is no success.
-exec ctest --test-dir build/release -j "${DEDLOC_JOBS:-$(cores_left)}" --output-on-failure \
-    --timeout 900 --no-tests=error "$@"
+ctest --test-dir build/release -j "${DEDLOC_JOBS:-$(cores_left)}" --output-on-failure \
+    --timeout 900 --no-tests=error --output-junit "$results" "$@" || status=$?
+python3 tools/skipped_tests.py "$results" || true
+exit "$status"

@@ -76,7 +76,8 @@ def main(arguments: list[str] | None = None) -> int:
     root = parser.parse_args(arguments).root.resolve()
     missing = [program for program in ("cmake", "ninja") if shutil.which(program) is None]
     if missing:
-        print(f"not checked: {' and '.join(missing)} cannot be found here", file=sys.stderr)
+        print(f"wants {' and '.join(missing)} (Debian packages cmake, ninja-build)",
+              file=sys.stderr)
         return 77
     files = compiled_files(root)
     if files is None:

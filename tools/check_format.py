@@ -19,7 +19,7 @@ FOLDERS = ("src", "experiments", "examples", "tests", "bench")
 def main(arguments: list[str]) -> int:
     program = shutil.which("clang-format-14")
     if program is None:
-        print("clang-format-14 is not installed: apt-get install clang-format-14")
+        print("wants the Debian package clang-format-14")
         return 77
     root = repository_root()
     fix = "--fix" in arguments

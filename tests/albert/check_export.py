@@ -136,7 +136,7 @@ def main() -> int:
         import torch  # noqa: F401
         import transformers  # noqa: F401
     except ImportError as error:
-        print(f"{error}: tests/albert/CMakeLists.txt says how to get it")
+        print(f"wants pip's packages ({error}): tests/albert/CMakeLists.txt says how to get them")
         return 77
     with tempfile.TemporaryDirectory() as folder:
         out = _export(sys.argv[1], Path(folder))

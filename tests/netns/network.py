@@ -69,7 +69,7 @@ def why_not() -> str:
         return "network namespaces need root"
     for program in ("ip", "nft"):
         if shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
-            return f"the program {program} is missing (packages iproute2, nftables)"
+            return f"wants the Debian packages iproute2 and nftables: no {program} here"
     name = f"dt{os.getpid()}-{next(_numbers)}-try"
     try:
         _run(["ip", "netns", "add", name])
@@ -82,7 +82,7 @@ def why_not() -> str:
 def why_no_daemon() -> str:
     """Why no router here can open ports; empty: one can."""
     if not os.access(_MINIUPNPD, os.X_OK):
-        return "the program miniupnpd is missing (packages miniupnpd, miniupnpd-nftables)"
+        return "wants the Debian packages miniupnpd and miniupnpd-nftables"
     return ""
 
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -49,7 +51,8 @@ class Paper(NatTest):
                 time.sleep(0.05)
             self.assertEqual(len(namespaces_of(lab.pid)), 5)  # four and the switch
         finally:
-            subprocess.run(["kill", "-KILL", "--", f"-{lab.pid}"], check=False)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(lab.pid, signal.SIGKILL)
             self.assertEqual(lab.wait(10), -signal.SIGKILL)
         until = time.monotonic() + 20
         while namespaces_of(lab.pid) and time.monotonic() < until:

@@ -30,7 +30,7 @@ class Lab(ProcessTest):
             self.skipTest("this dedloc was built without libtorch")
         done = self.lab("equivalence", "--steps", "4", "--json")
         if done.returncode == harness.DATA_MISSING:
-            self.skipTest("the Debian package dataset-fashion-mnist is missing")
+            self.skipTest("wants the Debian package dataset-fashion-mnist")
         self.assertEqual(done.returncode, harness.OK, done.stderr)
         words = json.loads(done.stdout.splitlines()[-1])
         self.assertEqual((words["steps"], words["peers"]), (4, 4))

@@ -81,7 +81,7 @@ class Serve(ProcessTest):
 
     def test_servers_take_over_experts_learn_and_hand_them_over(self) -> None:
         if not Path("/usr/share/datasets/fashion-mnist").exists():
-            self.skipTest("no data")
+            self.skipTest("wants the Debian package dataset-fashion-mnist")
         host = self.running_host(self.write("run.toml", RUN.format(steps=0)))
         join = host.join_string()
         servers = [Peer(self, ["serve", join], self.folder / f"server-{i}") for i in (0, 1)]

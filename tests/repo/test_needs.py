@@ -242,7 +242,7 @@ class Needs(unittest.TestCase):
     def test_git_for_windows_leaves_line_ends_alone(self) -> None:
         root = NEEDS.parents[1]
         if not shutil.which("git") or not (root / ".git").exists():
-            self.skipTest("no clone")
+            self.skipTest("wants a clone and the Debian package git")
         for path, attribute, value in (("test.sh", "eol", "lf"), (".ci/run", "eol", "lf"),
                                        ("tests/corpus/tls_fuzz/http", "text", "unset")):
             done = subprocess.run(["git", "check-attr", attribute, path], cwd=root,

@@ -103,12 +103,13 @@ TEST_F(RealDiskTest, paths_stay_inside_the_folder) {
 
 TEST(RealDisk, a_full_disk_is_told_in_words) {
     // /dev/full answers every write with ENOSPC.
-    if (!std::filesystem::exists("/dev/full")) GTEST_SKIP();
+    if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
     auto disk = real_disk("/dev");
     ASSERT_TRUE(disk);
     auto full = (*disk)->append_durably("full", as_bytes("x"));
     ASSERT_FALSE(full);
-    if (full.error().message().find("not allowed") != std::string::npos) GTEST_SKIP();
+    if (full.error().message().find("not allowed") != std::string::npos)
+        GTEST_SKIP() << "the user of these tests may not write to /dev/full";
     EXPECT_EQ(full.error().kind(), ErrorKind::local_fault);
     EXPECT_NE(full.error().message().find("no space left on the disk"), std::string::npos);
 }

@@ -104,7 +104,7 @@ TEST(FashionMnist, says_which_package_brings_missing_data) {
 
 TEST(FashionMnist, has_ten_balanced_classes_where_it_is_installed) {
     if (!std::filesystem::exists(fashion_mnist_directory)) {
-        GTEST_SKIP() << "package dataset-fashion-mnist is not installed";
+        GTEST_SKIP() << "wants the Debian package dataset-fashion-mnist";
     }
     const Result<FashionMnist> loaded = load_fashion_mnist(fashion_mnist_directory);
     ASSERT_TRUE(loaded) << to_string(loaded.error());

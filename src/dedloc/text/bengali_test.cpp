@@ -36,7 +36,8 @@ class Bengali : public testing::Test {
   protected:
     void SetUp() override {
         verses = bengali_verses();
-        if (verses.empty()) GTEST_SKIP() << "no verses here: tools/test_data.sh fetches them";
+        if (verses.empty())
+            GTEST_SKIP() << "wants npm's quran-json, which tools/test_data.sh fetches";
         ASSERT_EQ(verses.size(), verses_count);
         std::string text;
         for (const std::string& verse : verses) text += verse + "\n";

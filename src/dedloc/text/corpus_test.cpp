@@ -388,7 +388,8 @@ TEST(KingJames, says_which_package_is_missing_or_broken) {
 }
 
 TEST(KingJames, is_whole) {
-    if (!std::filesystem::exists(bible_program)) GTEST_SKIP() << "bible-kjv is not installed";
+    if (!std::filesystem::exists(bible_program))
+        GTEST_SKIP() << "wants the Debian package bible-kjv";
     const Folder folder;
     const auto corpus = open(folder, "kjv", 16384);
     ASSERT_TRUE(corpus) << to_string(corpus.error());

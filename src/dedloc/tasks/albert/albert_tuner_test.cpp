@@ -119,7 +119,7 @@ class HandLabelledSentences : public testing::Test {
     void SetUp() override {
         const auto cache = text::default_cache_directory();
         std::ifstream file(cache ? *cache + "/test-data/hironsan.txt" : std::string());
-        if (!file) GTEST_SKIP() << "no sentences here: tools/test_data.sh fetches them";
+        if (!file) GTEST_SKIP() << "wants pip's hironsancorpus, which tools/test_data.sh fetches";
         sentences_.emplace_back();
         for (std::string line; std::getline(file, line);) {
             std::istringstream fields(line);

@@ -24,7 +24,8 @@ collab::TaskConfig moe_config() {
 }
 
 TEST(MoeClassifier, the_trunk_alone_is_the_runs_vector) {
-    if (!std::filesystem::exists(fashion_mnist_directory)) GTEST_SKIP() << "no data";
+    if (!std::filesystem::exists(fashion_mnist_directory))
+        GTEST_SKIP() << "wants the Debian package dataset-fashion-mnist";
     const auto task = make_task(moe_config(), {.device = "cpu", .threads_count = 1});
     ASSERT_TRUE(task) << to_string(task.error());
     const auto learner = *(*task)->learner(made_peer(1));

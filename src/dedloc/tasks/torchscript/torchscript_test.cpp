@@ -139,7 +139,8 @@ std::vector<double> trained(const TrainingTask& task) {
 }
 
 TEST_F(TorchScriptTest, equals_the_built_in_network_bit_for_bit) {
-    if (!fs::exists(fashion_mnist)) GTEST_SKIP() << "no dataset-fashion-mnist";
+    if (!fs::exists(fashion_mnist))
+        GTEST_SKIP() << "wants the Debian package dataset-fashion-mnist";
     const auto built_in = built_in_network();
     write("model.pt", small_cnn_script(*built_in));
     for (const auto& file : fs::directory_iterator(fashion_mnist))

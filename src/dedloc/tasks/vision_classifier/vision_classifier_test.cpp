@@ -20,7 +20,7 @@ class VisionClassifierTest : public testing::Test {
   protected:
     void SetUp() override {
         if (!std::filesystem::exists(fashion_mnist_directory)) {
-            GTEST_SKIP() << "package dataset-fashion-mnist is not installed";
+            GTEST_SKIP() << "wants the Debian package dataset-fashion-mnist";
         }
     }
     static std::unique_ptr<collab::Learner> learner(const std::string& model,
