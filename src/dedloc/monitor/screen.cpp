@@ -86,7 +86,8 @@ ScreenOptions screen_options_for(int descriptor, bool plain) {
 Screen::Screen(int descriptor, ScreenOptions options)
     : descriptor_(descriptor),
       own_descriptor_(open_without_waiting(descriptor)),
-      options_(options) {}
+      options_(options),
+      broken_(descriptor < 0) {}
 
 Screen::~Screen() {
     release();

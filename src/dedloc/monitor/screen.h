@@ -82,7 +82,7 @@ class Screen {
     std::size_t height_ = 0;
     bool cursor_hidden_ = false;
     bool has_log_ = false;
-    bool broken_ = false;
+    bool broken_;            // nobody will ever read it
     bool full_ = false;      // told
     bool mid_line_ = false;  // what was written last does not end a line
     bool torn_ = false;      // and nothing will
