@@ -21,7 +21,7 @@ class Training(NatTest):
         host = self.host("host")
         string = self.until("a join string", host.join_string)
         peers = [host, self.join("a", string), self.join("b", string)]
-        self.train_to_the_end(peers)
+        self.train_together(peers)
 
     def test_two_behind_cones_train_with_a_public_host(self) -> None:
         self.three("port-restricted", "port-restricted")
@@ -47,7 +47,7 @@ class Training(NatTest):
             return string if b"/p2p-circuit" in plain else ""
         string = self.until("the relay in the join string", string_with_relay)
         other = self.join("b", string)
-        self.train_to_the_end([host, other])
+        self.train_together([host, other])
         relay.process.send_signal(signal.SIGINT)
         relay.process.wait(10)
         self.assertGreater(relay.last_words()["bytes"], 0)
@@ -55,7 +55,7 @@ class Training(NatTest):
     def test_the_network_check_says_it_in_plain_words(self) -> None:
         self.net.public("host", "203.0.113.10")
         self.net.home("a", "203.0.113.2", "port-restricted")
-        host = self.host("host", steps=0)
+        host = self.host("host")
         string = self.until("a join string", host.join_string)
         done = subprocess.run(
             self.net.command("a", [DEDLOC, "check", "--network", string]), capture_output=True,

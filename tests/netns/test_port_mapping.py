@@ -107,7 +107,7 @@ class PortMapping(NatTest):
         self.until("it is said", lambda: said in host.out.read_text(errors="replace"), 20)
 
     def test_the_network_check_says_what_the_router_did(self) -> None:
-        host = self.host("stranger", steps=0)
+        host = self.host("stranger")
         string = self.until("a join string", host.join_string)
         none = self.check("a", string)
         self.assertEqual(none["reachability"], "hole_punchable")

@@ -200,11 +200,36 @@ class ProcessTest(unittest.TestCase):
         self.until(f"step {step}", lambda: all(self.alive(peer) and peer.step() >= step
                                                for peer in peers), seconds)
 
-    def they_shared_a_step(self, *trainers: Peer) -> None:
-        """All of them at once: guests may come so late that each has trained alone."""
-        most = max((event["fields"]["contributors"] for event in trainers[0].events("step")),
-                   default=0)
-        self.assertEqual(most, len(trainers), "no step had the samples of all of them")
+    def steps_shared(self, *trainers: Peer) -> int:
+        """How many steps had the samples of all of them."""
+        return sum(event["fields"]["contributors"] == len(trainers)
+                   for event in trainers[0].events("step"))
+
+    def until_shared_steps(self, count: int, *trainers: Peer, seconds: float = 40) -> None:
+        self.until(f"{count} steps with the samples of all",
+                   lambda: all(self.alive(trainer) for trainer in trainers) and
+                   self.steps_shared(*trainers) >= count, seconds)
+
+    def end_with_one_state(self, *trainers: Peer) -> list[dict]:
+        """Ctrl-C for each, the host (the first) last. They held one state after each step that
+        several of them saw. Returns what each said at its end.
+
+        A run that is to be shared has no last step in its run file: on a quiet machine the host
+        would have made it before the guests have come.
+        """
+        for trainer in reversed(trainers):
+            trainer.signal(signal.SIGINT)
+            self.assertEqual(trainer.end(), OK, trainer.errors())
+        states: dict[int, list[str]] = {}
+        for trainer in trainers:
+            for event in trainer.events("step"):
+                fields = event["fields"]
+                states.setdefault(fields["step"], []).append(fields["state_hash"])
+        self.assertTrue(any(len(hashes) == len(trainers) for hashes in states.values()),
+                        "they shared no step")
+        for step, hashes in states.items():
+            self.assertEqual(len(set(hashes)), 1, f"they differ at step {step}")
+        return [trainer.last_words() for trainer in trainers]
 
     def expect_sentence(self, text: str, *parts: str) -> None:
         """Checks what was said on standard error: by dedloc, once, for people, naming `parts`."""

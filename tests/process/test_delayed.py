@@ -15,16 +15,11 @@ def delayed_run(gradient_ms=20, **keys) -> str:
 
 class Delayed(ProcessTest):
     def test_peers_that_compute_ahead_stay_identical_and_lose_nothing(self) -> None:
-        run = delayed_run(gradient_ms=30, steps=40)  # 19 s alone
-        host = self.running_host(self.write("run.toml", run))
+        host = self.running_host(self.write("run.toml", delayed_run()))
         join = host.join_string()
         others = [self.join(join, f"peer-{i}") for i in range(2)]
-        for peer in (host, *others):
-            self.assertEqual(peer.end(50), harness.OK, peer.errors())
-        self.they_shared_a_step(host, *others)
-        words = [peer.last_words() for peer in (host, *others)]
-        self.assertEqual({word["step"] for word in words}, {40})
-        self.assertEqual(len({word["state_hash"] for word in words}), 1)
+        self.until_shared_steps(10, host, *others)
+        words = self.end_with_one_state(host, *others)
         self.assertLessEqual(words[0]["samples"], sum(word["samples_computed"] for word in words))
         self.audit_finds_nothing_lost(words)
 

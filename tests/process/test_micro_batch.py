@@ -11,15 +11,11 @@ from harness import ProcessTest, run_text
 class MicroBatch(ProcessTest):
     def test_peers_find_their_own_micro_batches_and_lose_nothing(self) -> None:
         # A gradient takes 200 ms, however many samples it has: the whole batch is the best.
-        run = run_text(gradient_ms=200, target=64, steps=40).replace("micro = 2", 'micro = "auto"')
+        run = run_text(gradient_ms=200, target=64).replace("micro = 2", 'micro = "auto"')
         host = self.running_host(self.write("run.toml", run))
         guest = self.join(host.join_string(), "guest")
-        for peer in (host, guest):
-            self.assertEqual(peer.end(50), harness.OK, peer.errors())
-        self.they_shared_a_step(host, guest)
-        words = [peer.last_words() for peer in (host, guest)]
-        self.assertEqual({word["step"] for word in words}, {40})
-        self.assertEqual(len({word["state_hash"] for word in words}), 1)
+        self.until_shared_steps(8, host, guest)
+        words = self.end_with_one_state(host, guest)
         found = host.events("micro_batch")
         self.assertEqual(len(found), 1)
         self.assertIn("computes 64 samples at a time", found[0]["text"])

@@ -1,9 +1,13 @@
 """Two ranks (Gloo) that are one peer. Started by test_dedloc.py with torchrun.
 
 usage: group.py RUN_FILE_OR_JOIN_STRING DIRECTORY
+
+SIGTERM for rank 0: both leave the run in order.
 """
 
+import json
 import os
+import signal
 import sys
 
 import dedloc
@@ -24,14 +28,18 @@ def main(run_word: str, directory: str) -> None:
     opt = dedloc.Optimizer(run, model, process_group=distributed.group.WORLD)
     torch.manual_seed(100 + rank + (run.seed % 2**31 if run else 0))
     over = torch.zeros(1)
-    steps = 0
+    hashes = {}
+    ended = []
+    signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
     print(f"rank {rank} is {os.getpid()}", flush=True)
     while not over:
         inputs = torch.rand(64, 2) * 2 - 1
         loss = torch.nn.functional.mse_loss(model(inputs).squeeze(1), inputs[:, 0] * inputs[:, 1])
         loss.backward()
-        steps += opt.step(loss, samples=len(inputs))
-        over.fill_(float(run is not None and run.finished))
+        if opt.step(loss, samples=len(inputs)) and run is not None:
+            hashes[run.global_step] = run.state_hash
+            print("step", run.global_step, flush=True)
+        over.fill_(float(run is not None and (run.finished or len(ended) > 0)))
         distributed.broadcast(over, 0)
     numbers = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
     both = [torch.empty_like(numbers) for _ in range(2)]
@@ -39,8 +47,8 @@ def main(run_word: str, directory: str) -> None:
     assert torch.equal(*both), "the ranks hold other parameters"
     if run is not None:
         run.leave()
-        print("steps", steps)
         print("state", run.state_hash)
+        print("hashes", json.dumps(hashes))
         run.close()
 
 

@@ -68,8 +68,30 @@ def steps_of(process: subprocess.Popen, count: int) -> None:
     raise AssertionError(f"it ended before: {process.stderr.read()}")
 
 
+def process_of_rank(rank: int, ranks: subprocess.Popen) -> int:
+    for line in ranks.stdout:
+        if line.startswith(f"rank {rank} is "):
+            return int(line.split()[-1])
+    raise AssertionError(f"it did not begin: {ranks.stderr.read()}")
+
+
 def word_after(output: str, mark: str) -> str:
     return output.split(mark, 1)[1].splitlines()[0].strip()
+
+
+def python_hashes(output: str) -> dict[str, str]:
+    """The state's hash after each step that a peer took part in."""
+    return json.loads(word_after(output, "\nhashes "))
+
+
+def cpp_hashes(folder: str) -> dict[str, str]:
+    lines = (Path(folder) / "events.jsonl").read_text(encoding="utf-8").splitlines()
+    steps = [event["fields"] for event in map(json.loads, lines) if event["kind"] == "step"]
+    return {str(step["step"]): step["state_hash"] for step in steps}
+
+
+def too_long(*_: object) -> None:
+    raise AssertionError(f"the test took more than {SECONDS} s")
 
 
 class Folder(unittest.TestCase):
@@ -77,6 +99,9 @@ class Folder(unittest.TestCase):
         self._folder = tempfile.TemporaryDirectory()
         self.addCleanup(self._folder.cleanup)
         self.folder = self._folder.name
+        signal.signal(signal.SIGALRM, too_long)
+        signal.alarm(SECONDS)
+        self.addCleanup(signal.alarm, 0)
 
     def run_file(self, target: int = 2048, steps: int = 10) -> str:
         path = Path(self.folder) / "run.toml"
@@ -87,6 +112,20 @@ class Folder(unittest.TestCase):
         output, errors = process.communicate(timeout=SECONDS)
         self.assertEqual(process.returncode, code, errors)
         return output
+
+    def end(self, *processes: subprocess.Popen) -> list[str]:
+        """They leave in order, the first one last. A run that is to be shared has no last step of
+        its own: on a quiet machine the host would have made it before the others have come."""
+        outputs = []
+        for process in reversed(processes):
+            process.terminate()
+            outputs.append(self.ends(process))
+        return outputs[::-1]
+
+    def expect_one_state(self, *hashes: dict[str, str]) -> None:
+        self.assertTrue(set.intersection(*map(set, hashes)), "they shared no step")
+        for step in set.union(*map(set, hashes)):
+            self.assertEqual(len({of[step] for of in hashes if step in of}), 1, f"step {step}")
 
     def host(self, model, directory="host", **run) -> tuple[dedloc.Run, dedloc.Optimizer]:
         opened = dedloc.host(self.run_file(**run), directory=f"{self.folder}/{directory}")
@@ -106,33 +145,33 @@ class ProcessesTest(Folder):
 
     @unittest.skipUnless(EXAMPLE, "no C++ example was built")
     def test_two_python_peers_and_a_cpp_peer_end_with_one_state(self):
-        host = start(EXAMPLE, str(EXAMPLES / "together.toml"), f"{self.folder}/a")
+        host = start(EXAMPLE, self.run_file(target=16384, steps=0), f"{self.folder}/a")
         join = join_string(host)
         guests = [python_peer(join, f"{self.folder}/{name}") for name in "bc"]
-        outputs = [self.ends(process) for process in (host, *guests)]
-        states = {word_after(output, "\nstate ") for output in outputs}
-        self.assertEqual(len(states), 1, outputs)
-        for output in outputs[1:]:
-            self.assertIn("step ", output, "a Python peer took part in no step")
+        for guest in guests:
+            steps_of(guest, 5)
+        outputs = self.end(host, *guests)
+        self.expect_one_state(cpp_hashes(f"{self.folder}/a"), *map(python_hashes, outputs[1:]))
 
     def test_a_killed_peer_does_not_end_the_run(self):
-        host = python_peer(self.run_file(target=8192, steps=12), f"{self.folder}/a", peers=2)
+        host = python_peer(self.run_file(target=8192, steps=0), f"{self.folder}/a", peers=2)
         guest = python_peer(join_string(host), f"{self.folder}/b", peers=2)
         steps_of(guest, 1)  # both are at work
         guest.send_signal(signal.SIGKILL)
         guest.communicate(timeout=SECONDS)
-        self.assertIn("\nstate ", self.ends(host))
+        steps_of(host, 5)
+        self.assertIn("\nstate ", self.end(host)[0])
 
     def test_a_stopped_peer_catches_up(self):
-        host = python_peer(self.run_file(target=4096, steps=60), f"{self.folder}/a", peers=3)
+        host = python_peer(self.run_file(target=4096, steps=0), f"{self.folder}/a", peers=3)
         join = join_string(host)
         guests = [python_peer(join, f"{self.folder}/{name}", peers=3) for name in "bc"]
         steps_of(guests[1], 1)
         guests[1].send_signal(signal.SIGSTOP)
         steps_of(host, 5)  # two of three voters go on
         guests[1].send_signal(signal.SIGCONT)
-        states = {word_after(self.ends(process), "state ") for process in (host, *guests)}
-        self.assertEqual(len(states), 1)
+        steps_of(guests[1], 3)
+        self.expect_one_state(*map(python_hashes, self.end(host, *guests)))
 
     def test_who_leaves_is_not_waited_for(self):
         host = python_peer(self.run_file(steps=20), f"{self.folder}/a", peers=2)
@@ -158,36 +197,35 @@ class ProcessesTest(Folder):
         return start(sys.executable, str(HERE / "torchrun.py"), "--nproc_per_node", "2",
                      "--master_port", str(port), str(HERE / "group.py"), run_word, directory)
 
+    def end_ranks(self, ranks: subprocess.Popen) -> dict[str, str]:
+        """After a few steps; the hashes of their states."""
+        first = process_of_rank(0, ranks)
+        steps_of(ranks, 5)
+        os.kill(first, signal.SIGTERM)  # torchrun's own would end them at once
+        return python_hashes(self.ends(ranks))
+
     def test_two_ranks_of_a_process_group_are_one_peer(self):
-        host = python_peer(self.run_file(target=2048, steps=12), f"{self.folder}/a", peers=2)
+        host = python_peer(self.run_file(target=2048, steps=0), f"{self.folder}/a", peers=2)
         ranks = self.torchrun(join_string(host), f"{self.folder}/b")
-        outputs = [self.ends(process) for process in (host, ranks)]
-        self.assertEqual(word_after(outputs[0], "\nstate "), word_after(outputs[1], "state "))
-        self.assertGreater(int(word_after(outputs[1], "steps ")), 0)
+        hashes = self.end_ranks(ranks)
+        self.expect_one_state(python_hashes(self.end(host)[0]), hashes)
 
     @unittest.skipUnless(EXAMPLE, "no C++ example was built")
     def test_two_ranks_and_a_cpp_peer_end_with_one_state(self):
-        # It waits for nobody, and torchrun may take ten seconds to begin.
-        run_file = self.run_file(target=16384, steps=500)
-        host = start(EXAMPLE, run_file, f"{self.folder}/a")
+        host = start(EXAMPLE, self.run_file(target=16384, steps=0), f"{self.folder}/a")
         ranks = self.torchrun(join_string(host), f"{self.folder}/b")
-        outputs = [self.ends(process) for process in (host, ranks)]
-        self.assertEqual(word_after(outputs[0], "\nstate "), word_after(outputs[1], "state "))
-        self.assertGreater(int(word_after(outputs[1], "steps ")), 0)
+        hashes = self.end_ranks(ranks)
+        self.end(host)
+        self.expect_one_state(cpp_hashes(f"{self.folder}/a"), hashes)
 
     def test_a_killed_rank_does_not_end_the_run(self):
-        host = python_peer(self.run_file(target=8192, steps=12), f"{self.folder}/a", peers=2)
+        host = python_peer(self.run_file(target=8192, steps=0), f"{self.folder}/a", peers=2)
         ranks = self.torchrun(join_string(host), f"{self.folder}/b")
-        first = None
-        for line in ranks.stdout:
-            if line.startswith("rank 1 is "):
-                first = int(line.split()[-1])
-                break
-        self.assertIsNotNone(first)
-        os.kill(first, signal.SIGKILL)
+        os.kill(process_of_rank(1, ranks), signal.SIGKILL)
         ranks.communicate(timeout=SECONDS)
         self.assertNotEqual(ranks.returncode, 0)
-        self.assertIn("\nstate ", self.ends(host))
+        steps_of(host, 5)
+        self.assertIn("\nstate ", self.end(host)[0])
 
 
 class OnePeerTest(Folder):

@@ -12,18 +12,12 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from test_dedloc import EXAMPLES, join_string, start, word_after
+from test_dedloc import EXAMPLES, cpp_hashes, join_string, start, word_after
 
 EXAMPLE = os.environ.get("DEDLOC_FASHION_MNIST", "")
 DATA = Path("/usr/share/datasets/fashion-mnist")
 SECONDS = 240
 ACCURACY_MIN = 0.84
-
-
-def cpp_hashes(folder: str) -> dict[str, str]:
-    lines = (Path(folder) / "events.jsonl").read_text(encoding="utf-8").splitlines()
-    steps = [event["fields"] for event in map(json.loads, lines) if event["kind"] == "step"]
-    return {str(step["step"]): step["state_hash"] for step in steps}
 
 
 @unittest.skipUnless(EXAMPLE and DATA.exists(), "no C++ example was built, or no images are here")
