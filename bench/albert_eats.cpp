@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 #include "dedloc/tasks/albert/albert_section.h"
 #include "dedloc/tasks/text_section.h"
 #include "dedloc/tasks/training_task.h"
@@ -27,9 +27,9 @@ struct Options {
 
 dedloc::Result<double> tokens_per_s(const Options& options) {
     using namespace dedloc;
-    collab::TaskConfig config{.kind = "albert", .model = "albert", .data = "kjv"};
-    config.set_section(collab::section_from(tasks::albert_section_name, options.sizes));
-    config.set_section(collab::section_from(tasks::text_section_name, options.text));
+    run::TaskConfig config{.kind = "albert", .model = "albert", .data = "kjv"};
+    config.set_section(run::section_from(tasks::albert_section_name, options.sizes));
+    config.set_section(run::section_from(tasks::text_section_name, options.text));
     DEDLOC_TRY(const auto task,
                tasks::make_task(config, {.device = "cpu", .threads_count = options.threads}));
     DEDLOC_TRY(const auto learner, task->learner(PeerId()));

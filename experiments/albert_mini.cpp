@@ -5,8 +5,8 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/tasks/training_task.h"
 
 #include "experiments/albert_miniature.h"
@@ -96,7 +96,7 @@ const MiniPlan churn{.acts = {{30, MiniDeed::kill, 3, "peer 3 is killed"},
 
 int run_albert_mini(const AlbertMiniCommand& command) {
     auto run =
-        collab::parse_run_file(albert_miniature("albert-mini", albert_mini_rounds), "albert-mini");
+        run::parse_run_file(albert_miniature("albert-mini", albert_mini_rounds), "albert-mini");
     if (!run) return exit_after(run.error());
     run->batch.target = command.target;
     run->batch.micro = command.micro;
@@ -124,7 +124,7 @@ int run_albert_mini(const AlbertMiniCommand& command) {
     MiniCollaboration together(*run, **task, folder->path(), churn);
     const auto look = [&](const state::Snapshot& state) -> Result<bool> {
         DEDLOC_TRY_VOID(
-            curve.measure(state.step(), state.info().samples, collab::parameters_of(state)));
+            curve.measure(state.step(), state.info().samples, replica::parameters_of(state)));
         return curve.over();
     };
     if (const Ok trained = together.train(look); !trained) return exit_after(trained.error());

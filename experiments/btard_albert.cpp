@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "dedloc/base/random.h"
-#include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/tasks/training_task.h"
 #include "dedloc/trainer/scaled_learner.h"
 
@@ -57,7 +57,7 @@ struct AlbertOutcome {
 class AlbertRun {
   public:
     AlbertRun(const BtardCommand& command,
-              const collab::RunFile& run,
+              const run::RunFile& run,
               const tasks::TrainingTask& task,
               bool attacked)
         : command_(command), run_(run), task_(task), attacked_(attacked) {
@@ -83,15 +83,15 @@ class AlbertRun {
         if (attacked_)
             for (const std::size_t index : attackers_) options.machines[index].stubborn = true;
         options.make_learner = [this](const PeerId& peer) { return learner(peer); };
-        options.on_event = [this, until](const collab::Event& event) {
+        options.on_event = [this, until](const events::Event& event) {
             if (event.step >= told_ + measured_every) tell(event.step, until);
-            const auto* order = event.as<collab::events::OrderGiven>();
+            const auto* order = event.as<events::OrderGiven>();
             if (order == nullptr || order->order != "banned") return;
             if (banned_.insert(event.peer).second) last_ban_ = event.step;
         };
         AlbertOutcome outcome;
         DEDLOC_TRY(outcome.result, run_virtually(options));
-        const auto last = collab::parameters_of(*outcome.result.state);
+        const auto last = replica::parameters_of(*outcome.result.state);
         (*kept_)[until].assign(last.begin(), last.end());
         DEDLOC_TRY(const auto judge, task_.learner(PeerId()));
         for (const auto& [step, parameters] : *kept_) {
@@ -128,7 +128,7 @@ class AlbertRun {
     }
 
     const BtardCommand& command_;
-    const collab::RunFile& run_;
+    const run::RunFile& run_;
     const tasks::TrainingTask& task_;
     bool attacked_;
     std::set<std::size_t> attackers_;
@@ -140,7 +140,7 @@ class AlbertRun {
 };
 
 Result<std::pair<AlbertOutcome, AlbertOutcome>> clean_and_attacked(
-    const BtardCommand& command, const collab::RunFile& run, const tasks::TrainingTask& task) {
+    const BtardCommand& command, const run::RunFile& run, const tasks::TrainingTask& task) {
     AlbertRun before(command, run, task, false);
     DEDLOC_TRY(const AlbertOutcome checkpoint, before.go(nullptr, checkpoint_step));
     const std::uint64_t end = checkpoint_step + steps_after_checkpoint;
@@ -160,8 +160,8 @@ Result<std::pair<AlbertOutcome, AlbertOutcome>> clean_and_attacked(
 }  // namespace
 
 int run_btard_albert(const BtardCommand& command) {
-    auto run = collab::parse_run_file(albert_miniature("btard-albert", btard_albert_rounds),
-                                      "btard-albert.toml");
+    auto run = run::parse_run_file(albert_miniature("btard-albert", btard_albert_rounds),
+                                   "btard-albert.toml");
     DEDLOC_CHECK(run, "our own run file");
     run->robust->tau = albert_tau;
     // One thread: a micro-batch of two samples is soon computed, and two would mostly wait.

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "dedloc/base/random.h"
-#include "dedloc/collab/model_state.h"
+#include "dedloc/replica/model_state.h"
 
 #include "experiments/median_reducers.h"
 
@@ -16,8 +16,8 @@ constexpr std::uint64_t quick_samples = 2000;
 constexpr float mistaken_scale = 0.6f;
 constexpr float mistaken_shift = 0.4f;
 
-collab::RunFile run_of(const BtardCommand& command, BtardReducer reducer) {
-    collab::RunFile run;
+run::RunFile run_of(const BtardCommand& command, BtardReducer reducer) {
+    run::RunFile run;
     run.name = "btard";
     run.task = image_task();
     run.batch.target = btard_trainers * samples_of_each;
@@ -77,7 +77,7 @@ class BtardRun {
 
   private:
     Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer);
-    void hear(const collab::Event& event);
+    void hear(const events::Event& event);
     Ok evaluate();
     bool attacks() const { return row_.attack != Attack::none && !command_.mistakes; }
 
@@ -107,15 +107,15 @@ Result<std::unique_ptr<collab::Learner>> BtardRun::learner(const PeerId& peer) {
     return make_attacker(std::move(made), peer, preparation, conspiracy_);
 }
 
-void BtardRun::hear(const collab::Event& event) {
-    if (const auto* order = event.as<collab::events::OrderGiven>()) {
+void BtardRun::hear(const events::Event& event) {
+    if (const auto* order = event.as<events::OrderGiven>()) {
         if (order->order == "banned" && banned_.insert(event.peer).second)
             row_.last_ban = event.step;
         if (order->order == "on probation") probation_.insert(event.peer);
         if (order->about_us) row_.told.insert(event.peer);
     }
-    if (event.is<collab::events::OrderEnded>()) back_.insert(event.peer);
-    const auto* made = event.as<collab::events::StepMade>();
+    if (event.is<events::OrderEnded>()) back_.insert(event.peer);
+    const auto* made = event.as<events::StepMade>();
     if (made == nullptr || !command_.mistakes) return;
     const bool errs =
         made->step >= command_.attack_from && made->step < command_.attack_from + mended_after;
@@ -145,7 +145,7 @@ Result<BtardRow> BtardRun::run() {
     options.run = run_of(command_, row_.reducer);
     options.reducer = baseline(row_.reducer);
     options.make_learner = [this](const PeerId& peer) { return learner(peer); };
-    options.on_event = [this](const collab::Event& event) { hear(event); };
+    options.on_event = [this](const events::Event& event) { hear(event); };
     options.steps = command_.steps;
     options.time_max = 24h;
     options.seed = command_.seed;
@@ -155,7 +155,7 @@ Result<BtardRow> BtardRun::run() {
     options.machines.assign(btard_trainers, machine);
     for (const std::size_t index : chosen_) options.machines[index].stubborn = attacks();
     DEDLOC_TRY(const VirtualResult result, run_virtually(options));
-    const auto last = collab::parameters_of(*result.state);
+    const auto last = replica::parameters_of(*result.state);
     (*kept_)[command_.steps].assign(last.begin(), last.end());
     DEDLOC_TRY_VOID(evaluate());
     const auto is_wrong = [this](const PeerId& peer) {

@@ -54,7 +54,7 @@ struct DelayedOutcome {
 };
 
 Result<DelayedOutcome> train(const DelayedCommand& command,
-                             const collab::RunFile& run,
+                             const run::RunFile& run,
                              const tasks::TrainingTask& task,
                              bool delayed) {
     const double batch_s =
@@ -94,11 +94,9 @@ Result<DelayedOutcome> train(const DelayedCommand& command,
 // The same training without any collaboration: one process, one batch a step; `delayed`: each
 // step takes the gradient that was computed at the parameters before the last ones. What a gradient
 // of that age costs by itself. Returns the held-out loss.
-Result<double> plain_loop(const collab::RunFile& run,
-                          const tasks::TrainingTask& task,
-                          bool delayed) {
+Result<double> plain_loop(const run::RunFile& run, const tasks::TrainingTask& task, bool delayed) {
     DEDLOC_TRY(const auto learner, task.learner(PeerId()));
-    const collab::Layout layout = learner->layout();
+    const run::Layout layout = learner->layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
     learner->initial(parameters, buffers);
@@ -137,7 +135,7 @@ Result<double> plain_loop(const collab::RunFile& run,
 }  // namespace
 
 int run_delayed(const DelayedCommand& command) {
-    auto run = collab::parse_run_file(delayed_run, "delayed.toml");
+    auto run = run::parse_run_file(delayed_run, "delayed.toml");
     DEDLOC_CHECK(run, "our own run file");
     run->optimizer.schedule.total_steps = command.steps;
     run->optimizer.schedule.warmup_steps = command.steps / 8;

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "dedloc/allreduce/mean_reducer.h"
-#include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/state/manifest.h"
 #include "dedloc/tasks/fashion_mnist.h"
 #include "dedloc/tasks/training_task.h"
@@ -56,8 +56,8 @@ struct Case {
     double weight_decay;
 };
 
-Result<collab::RunFile> run_of(const Case& wanted, int peers) {
-    DEDLOC_TRY(collab::RunFile run, collab::parse_run_file(equivalence_run, "equivalence"));
+Result<run::RunFile> run_of(const Case& wanted, int peers) {
+    DEDLOC_TRY(run::RunFile run, run::parse_run_file(equivalence_run, "equivalence"));
     run.batch.micro = micro_batch;
     run.batch.target = micro_batch * micro_batches_per_step * static_cast<std::uint64_t>(peers);
     run.optimizer.kind = wanted.optimizer;
@@ -96,7 +96,7 @@ struct Difference {
 
 class Soloist {
   public:
-    Soloist(const tasks::TrainingTask& task, const collab::RunFile& run, const Recording& recording)
+    Soloist(const tasks::TrainingTask& task, const run::RunFile& run, const Recording& recording)
         : task_(task), run_(run), recording_(recording) {}
 
     Result<Difference> play() {
@@ -136,10 +136,10 @@ class Soloist {
         std::vector<SharedBytes> averages;
         for (std::uint32_t part = 0; part < plan.parts.size(); ++part)
             averages.push_back(average(record, part, sums));
-        const collab::Layout& layout = recording_.layout;
-        DEDLOC_TRY(const collab::AveragedVector average,
-                   collab::averaged_vector(layout, plan, averages));
-        return collab::next_state(run_, layout, before, record.decision, average.view());
+        const run::Layout& layout = recording_.layout;
+        DEDLOC_TRY(const replica::AveragedVector average,
+                   replica::averaged_vector(layout, plan, averages));
+        return replica::next_state(run_, layout, before, record.decision, average.view());
     }
 
     SharedBytes average(const StepRecord& record,
@@ -161,7 +161,7 @@ class Soloist {
     }
 
     const tasks::TrainingTask& task_;
-    const collab::RunFile& run_;
+    const run::RunFile& run_;
     const Recording& recording_;
     std::map<PeerId, std::unique_ptr<collab::Learner>> learners_;
     Difference difference_;
@@ -200,7 +200,7 @@ Result<CaseOutcome> run_case(const Case& wanted,
     const auto begun = std::chrono::steady_clock::now();
     CaseOutcome outcome;
     outcome.name = wanted.name;
-    DEDLOC_TRY(const collab::RunFile run, run_of(wanted, command.peers));
+    DEDLOC_TRY(const run::RunFile run, run_of(wanted, command.peers));
     DEDLOC_TRY(const TemporaryFolder folder, TemporaryFolder::make());
     DEDLOC_TRY(
         const Recording recording,
@@ -213,12 +213,12 @@ Result<CaseOutcome> run_case(const Case& wanted,
     DEDLOC_TRY(const auto reference, train_plainly(run, recording, data, 0));
     for (std::size_t step = 0; step < reference.size(); ++step)
         outcome.by_step.push_back(
-            relative_distance(collab::parameters_of(*recording.after[step]), reference[step]));
+            relative_distance(replica::parameters_of(*recording.after[step]), reference[step]));
     outcome.relative = outcome.by_step.back();
     DEDLOC_TRY(const auto pieces, train_plainly(run, recording, data, micro_batches_per_step));
     outcome.torch_itself = relative_distance(pieces.back(), reference.back());
-    outcome.moved = relative_distance(collab::parameters_of(*recording.after.back()),
-                                      collab::parameters_of(*recording.first));
+    outcome.moved = relative_distance(replica::parameters_of(*recording.after.back()),
+                                      replica::parameters_of(*recording.first));
     outcome.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     return outcome;
@@ -265,7 +265,7 @@ int run_equivalence(const EquivalenceCommand& command) {
                                       : command.data_directory;
     const auto data = tasks::load_fashion_mnist(directory);
     if (!data) return exit_after(data.error());
-    const collab::TaskConfig config = image_task();
+    const run::TaskConfig config = image_task();
     const tasks::TaskOptions options{
         .device = "cpu", .threads_count = 1, .data_directory = directory};
     const auto task = tasks::make_task(config, options);

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <memory>
 
-#include "dedloc/collab/model_state.h"
 #include "dedloc/optim/schedule.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/tasks/sample_order.h"
 #include "dedloc/tasks/vision_classifier/vision_models.h"
 #include "dedloc/torch_bridge/device.h"
@@ -55,9 +55,7 @@ class ReferenceLamb {
 
 class PlainLoop {
   public:
-    PlainLoop(const collab::RunFile& run,
-              const Recording& recording,
-              const tasks::FashionMnist& data)
+    PlainLoop(const run::RunFile& run, const Recording& recording, const tasks::FashionMnist& data)
         : run_(run), recording_(recording), data_(data) {}
 
     Result<std::vector<std::vector<float>>> play(std::uint64_t pieces) {
@@ -65,7 +63,8 @@ class PlainLoop {
         const torch_bridge::TorchModel model =
             tasks::make_vision_model(run_.task.model, run_.task.seed);
         DEDLOC_TRY(torch_bridge::FlatModule flat, torch_bridge::FlatModule::make(model.module));
-        flat.load(collab::parameters_of(*recording_.first), collab::buffers_of(*recording_.first));
+        flat.load(replica::parameters_of(*recording_.first),
+                  replica::buffers_of(*recording_.first));
         const std::vector<torch::Tensor> parameters = model.module->parameters();
         prepare(parameters);
         std::vector<PeerId> peers = recording_.peers;
@@ -111,7 +110,7 @@ class PlainLoop {
     torch_bridge::TorchBatch batch_of(const std::vector<PeerId>& peers, CounterRange samples);
     void apply(std::uint64_t step);
 
-    const collab::RunFile& run_;
+    const run::RunFile& run_;
     const Recording& recording_;
     const tasks::FashionMnist& data_;
     std::unique_ptr<torch::optim::Optimizer> optimizer_;
@@ -176,7 +175,7 @@ void PlainLoop::apply(std::uint64_t step) {
 
 }  // namespace
 
-Result<std::vector<std::vector<float>>> train_plainly(const collab::RunFile& run,
+Result<std::vector<std::vector<float>>> train_plainly(const run::RunFile& run,
                                                       const Recording& recording,
                                                       const tasks::FashionMnist& data,
                                                       std::uint64_t pieces) {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "dedloc/collab/collaboration_service.h"
-#include "dedloc/collab/model_state.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/state/manifest.h"
 #include "dedloc/wire/message.h"
@@ -22,11 +22,11 @@ CounterRange samples_of_step(std::uint64_t step) {
 }
 
 Result<std::vector<float>> contribution(collab::Learner& learner,
-                                        const collab::Layout& layout,
+                                        const run::Layout& layout,
                                         const state::Snapshot& state,
                                         CounterRange samples,
                                         collab::Collaboration* tell) {
-    learner.load(collab::parameters_of(state), collab::buffers_of(state));
+    learner.load(replica::parameters_of(state), replica::buffers_of(state));
     for (std::uint64_t begin = samples.begin; begin < samples.end; begin += micro_batch) {
         DEDLOC_TRY(const collab::GradientReport report,
                    learner.accumulate({begin, begin + micro_batch}));
@@ -52,7 +52,7 @@ Task<Result<collab::StepOutcome>> step_task(collab::Collaboration& collaboration
 
 class Collaborators {
   public:
-    Collaborators(const tasks::TrainingTask& task, collab::RunFile run, std::string folder)
+    Collaborators(const tasks::TrainingTask& task, run::RunFile run, std::string folder)
         : task_(task), run_(std::move(run)), folder_(std::move(folder)) {}
 
     Result<Recording> play(int peers, std::uint64_t steps);
@@ -73,7 +73,7 @@ class Collaborators {
     Result<StepRecord> newest_record() const;
 
     const tasks::TrainingTask& task_;
-    collab::RunFile run_;
+    run::RunFile run_;
     std::string folder_;
     std::vector<std::unique_ptr<Peer>> peers_;
     Recording recording_;
@@ -115,7 +115,7 @@ Ok Collaborators::add_peer() {
         std::vector<float> buffers(options.layout.buffers_count);
         peer->learner->initial(parameters, buffers);
         DEDLOC_TRY(options.initial,
-                   collab::initial_state(
+                   replica::initial_state(
                        options.run, options.layout, std::move(parameters), std::move(buffers)));
         recording_.first = options.initial;
     } else {
@@ -140,9 +140,9 @@ Ok Collaborators::wait_until_all_stand_at(std::uint64_t step) const {
             const collab::CollaborationService& service = *peer->service;
             const auto statuses = service.node().run_on_network_thread(
                 [&] { return service.collaboration().peers(); });
-            const auto here =
-                std::count_if(statuses.begin(), statuses.end(), [&](const collab::Status& status) {
-                    return status.step == step && status.phase == collab::Phase::computing;
+            const auto here = std::count_if(
+                statuses.begin(), statuses.end(), [&](const membership::Status& status) {
+                    return status.step == step && status.phase == membership::Phase::computing;
                 });
             if (static_cast<std::size_t>(here) == peers_.size()) break;
             if (std::chrono::steady_clock::now() > deadline)
@@ -233,7 +233,7 @@ Result<Recording> Collaborators::play(int peers, std::uint64_t steps) {
 }  // namespace
 
 Result<Recording> record_collaboration(const tasks::TrainingTask& task,
-                                       const collab::RunFile& run,
+                                       const run::RunFile& run,
                                        const std::string& folder,
                                        int peers,
                                        std::uint64_t steps) {

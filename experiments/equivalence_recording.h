@@ -8,8 +8,8 @@
 
 #include "dedloc/collab/collaboration.h"
 #include "dedloc/collab/learner.h"
-#include "dedloc/collab/run_file.h"
 #include "dedloc/consensus/plan.h"
+#include "dedloc/run/run_file.h"
 #include "dedloc/state/snapshot.h"
 #include "dedloc/tasks/training_task.h"
 
@@ -29,7 +29,7 @@ struct StepRecord {
 };
 
 struct Recording {
-    collab::Layout layout;
+    run::Layout layout;
     SnapshotPointer first;
     std::vector<SnapshotPointer> after;  // each step
     std::vector<PeerId> peers;
@@ -40,7 +40,7 @@ CounterRange samples_of_step(std::uint64_t step);
 
 // The sums that one peer hands in for one step; `tell`, if any, hears of each micro-batch.
 Result<std::vector<float>> contribution(collab::Learner& learner,
-                                        const collab::Layout& layout,
+                                        const run::Layout& layout,
                                         const state::Snapshot& state,
                                         CounterRange samples,
                                         collab::Collaboration* tell);
@@ -48,7 +48,7 @@ Result<std::vector<float>> contribution(collab::Learner& learner,
 // Lets so many peers take so many steps; their files are in `folder`. Errors: what a peer said;
 // timeout: they do not find each other; conflict: a step was no commit of all.
 Result<Recording> record_collaboration(const tasks::TrainingTask& task,
-                                       const collab::RunFile& run,
+                                       const run::RunFile& run,
                                        const std::string& folder,
                                        int peers,
                                        std::uint64_t steps);

@@ -12,13 +12,13 @@
 #include <thread>
 #include <vector>
 
-#include "dedloc/collab/join_string.h"
 #include "dedloc/collab/node.h"
 #include "dedloc/experts/ffn_expert.h"
 #include "dedloc/experts/grid_view.h"
 #include "dedloc/measure/need.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/p2p/identity_file.h"
+#include "dedloc/run/join_string.h"
 
 #include "tests/common/exit_codes.h"
 #include "tests/process/peer_process.h"
@@ -96,7 +96,7 @@ class Onlooker {
     Onlooker(const std::string& folder, const std::string& join_text) {
         node_ = measure::need(collab::Node::open(
             {.directory = folder, .listen = {}, .announce = {}, .workers_count = 1}));
-        const auto join = measure::need(collab::parse_join_string(join_text));
+        const auto join = measure::need(run::parse_join_string(join_text));
         const TimePoint soon = node_->clock().now() + std::chrono::seconds(10);
         measure::need(node_->call("dial", node_->host().dial(join.addresses.at(0), soon)));
         node_->join_table();

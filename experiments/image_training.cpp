@@ -1,7 +1,7 @@
 #include "experiments/image_training.h"
 
-#include "dedloc/collab/model_state.h"
-#include "dedloc/collab/vector_codecs.h"
+#include "dedloc/replica/model_state.h"
+#include "dedloc/run/vector_codecs.h"
 
 namespace dedloc::lab {
 
@@ -14,10 +14,10 @@ Result<ImageTrained> train_images(const ImageTraining& training, const tasks::Tr
     options.seed = training.seed;
     DEDLOC_TRY(const auto learner, task.learner(PeerId()));
     // Each member sends and receives 2 (n-1)/n of the vector.
-    const collab::Layout layout = learner->layout();
-    const double bytes =
-        codec::element_bytes(collab::vector_codecs(training.run.averaging, layout)) *
-        static_cast<double>(layout.vector_count()) * 2 * (image_trainers - 1) / image_trainers;
+    const run::Layout layout = learner->layout();
+    const double bytes = codec::element_bytes(run::vector_codecs(training.run.averaging, layout)) *
+                         static_cast<double>(layout.vector_count()) * 2 * (image_trainers - 1) /
+                         image_trainers;
     VirtualMachine machine;
     machine.samples_per_s = training.samples_per_s;
     machine.line = VirtualLine::both_ways(bytes / training.exchange_s);
@@ -25,7 +25,7 @@ Result<ImageTrained> train_images(const ImageTraining& training, const tasks::Tr
     ImageTrained trained;
     DEDLOC_TRY(trained.result, run_virtually(options));
     const state::Snapshot& last = *trained.result.state;
-    learner->load(collab::parameters_of(last), collab::buffers_of(last));
+    learner->load(replica::parameters_of(last), replica::buffers_of(last));
     DEDLOC_TRY(trained.evaluation, learner->evaluate());
     return trained;
 }

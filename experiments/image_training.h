@@ -15,7 +15,7 @@ namespace dedloc::lab {
 inline constexpr std::size_t image_trainers = 4;
 
 struct ImageTraining {
-    collab::RunFile run = image_run();
+    run::RunFile run = image_run();
     std::uint64_t steps = 1;
     double samples_per_s = 64;  // of one trainer
     double exchange_s = 1;      // that a round's bytes alone take on everybody's line

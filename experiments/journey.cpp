@@ -9,12 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "dedloc/collab/admission_client.h"
-#include "dedloc/collab/book_issuer.h"
-#include "dedloc/collab/certificate_log.h"
+#include "dedloc/admission/admission_client.h"
+#include "dedloc/admission/book_issuer.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_history.h"
+#include "dedloc/replica/certificate_log.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/security/toy_signature.h"
 #include "dedloc/sim/world.h"
@@ -81,9 +81,9 @@ class Journey {
     void add_travellers();
     std::size_t add_traveller(const std::string& person, Random& random);
     void invite(Traveller& traveller, bool organises);
-    std::shared_ptr<collab::Issuer> issuer();
-    collab::JoinString string_for(const Traveller& traveller) const;
-    void start(Traveller& traveller, collab::Admitted admitted, bool hosts);
+    std::shared_ptr<admission::Issuer> issuer();
+    run::JoinString string_for(const Traveller& traveller) const;
+    void start(Traveller& traveller, admission::Admitted admitted, bool hosts);
     Task<void> come(Traveller& traveller);
     Task<void> go(Traveller& traveller);
     Task<void> preempt(Traveller& traveller);
@@ -91,7 +91,7 @@ class Journey {
     Task<void> sessions_of(Traveller& traveller, std::vector<JourneySession> sessions);
     Task<void> organiser_life();
     Task<void> helper_life(Traveller& traveller, std::uint64_t seed);
-    void on_event(Traveller& traveller, const collab::Event& event);
+    void on_event(Traveller& traveller, const events::Event& event);
     void judge();
     void write_folder(const std::string& folder);
     void judge_report(const monitor::RunHistory& history);
@@ -107,7 +107,7 @@ class Journey {
     std::size_t first_device_ = 0;
     std::size_t first_helper_ = 0;
     TimePoint begin_;
-    std::vector<collab::Event> kept_events_;
+    std::vector<events::Event> kept_events_;
     std::set<Digest> branches_;
     std::uint64_t refusals_ = 0;
     std::uint64_t sessions_failed_ = 0;
@@ -119,7 +119,7 @@ class Journey {
 
 void Journey::prepare_run() {
     run_.run.access =
-        collab::AccessConfig{.authority = security::toy_peer_id(journey_authority).text()};
+        run::AccessConfig{.authority = security::toy_peer_id(journey_authority).text()};
     run_.secret.clear();
     const double micros = step_hours / micro_hours * peers_usual;
     run_.run.batch.target = static_cast<std::uint64_t>(micros) * run_.run.batch.micro;
@@ -135,7 +135,7 @@ std::size_t Journey::add_traveller(const std::string& person, Random& random) {
     options.wall_skew = std::chrono::milliseconds(
         static_cast<std::int64_t>(random.below(2 * clock_off_ms_max + 1)) - clock_off_ms_max);
     Traveller traveller{.node = &world_.add_node(options), .person = person};
-    traveller.code = random.bytes(collab::invitation_code_bytes);
+    traveller.code = random.bytes(run::invitation_code_bytes);
     travellers_.push_back(std::move(traveller));
     return travellers_.size() - 1;
 }
@@ -158,32 +158,32 @@ void Journey::add_travellers() {
 
 // The organiser's machine finds the wish, as `dedloc invite` leaves it.
 void Journey::invite(Traveller& traveller, bool organises) {
-    collab::Wish wish;
-    wish.kind = collab::WishKind::invite;
+    admission::Wish wish;
+    wish.kind = admission::WishKind::invite;
     wish.name = traveller.person;
     wish.code_hash = security::sha256(traveller.code);
     wish.lifetime = static_cast<std::uint64_t>(7 * 24 * seconds_an_hour);
     wish.organises = organises;
     const std::string path =
-        fmt::format("{}/{:03}", collab::wishes_folder, traveller.node->index());
+        fmt::format("{}/{:03}", admission::wishes_folder, traveller.node->index());
     const Ok written =
         travellers_.front().node->runtime().disk.write_atomically(path, wire::encode(wish));
     if (!written) fail(written.error().message());
 }
 
-std::shared_ptr<collab::Issuer> Journey::issuer() {
+std::shared_ptr<admission::Issuer> Journey::issuer() {
     sim::SimNode& node = *travellers_.front().node;
-    collab::BookIssuer::Right right;
+    admission::BookIssuer::Right right;
     right.signer = std::make_shared<security::ToySigner>(journey_authority);
     right.own_name = "organiser";
     right.token_lifetime = token_hours * seconds_an_hour / command_.scale;
-    return *collab::BookIssuer::open(
-        node.runtime().disk, node.clock(), verifier_, collab::run_hash(run_.run), std::move(right));
+    return *admission::BookIssuer::open(
+        node.runtime().disk, node.clock(), verifier_, run::run_hash(run_.run), std::move(right));
 }
 
-collab::JoinString Journey::string_for(const Traveller& traveller) const {
-    collab::JoinString join;
-    join.run = collab::run_hash(run_.run);
+run::JoinString Journey::string_for(const Traveller& traveller) const {
+    run::JoinString join;
+    join.run = run::run_hash(run_.run);
     join.authority = security::toy_peer_id(journey_authority);
     join.code = traveller.code;
     for (std::size_t i = 0; i <= co_organisers; ++i)
@@ -194,7 +194,7 @@ collab::JoinString Journey::string_for(const Traveller& traveller) const {
 
 // ---- coming and going ---------------------------------------------------------------------------
 
-void Journey::start(Traveller& traveller, collab::Admitted admitted, bool hosts) {
+void Journey::start(Traveller& traveller, admission::Admitted admitted, bool hosts) {
     SimPeer::Setup setup{.run = run_, .checkers = checkers_, .bootstrap = {}, .on_event = {}};
     setup.micro_batch = run_.run.batch.micro;
     setup.samples_per_s =
@@ -205,7 +205,7 @@ void Journey::start(Traveller& traveller, collab::Admitted admitted, bool hosts)
         options.admitted = admitted;
         if (organises) options.issuer = issuer();
     };
-    setup.on_event = [this, &traveller](SimPeer&, const collab::Event& event) {
+    setup.on_event = [this, &traveller](SimPeer&, const events::Event& event) {
         on_event(traveller, event);
     };
     traveller.peer = std::make_unique<SimPeer>(world_, *traveller.node, std::move(setup));
@@ -218,13 +218,13 @@ void Journey::start(Traveller& traveller, collab::Admitted admitted, bool hosts)
 }
 
 Task<void> Journey::come(Traveller& traveller) {
-    collab::Admitted admitted;
+    admission::Admitted admitted;
     if (&traveller != &travellers_.front()) {
         const TimePoint deadline = traveller.node->clock().now() + journey_patience;
-        auto got = co_await collab::token_for(traveller.node->host(),
-                                              traveller.node->runtime().disk,
-                                              string_for(traveller),
-                                              deadline);
+        auto got = co_await admission::token_for(traveller.node->host(),
+                                                 traveller.node->runtime().disk,
+                                                 string_for(traveller),
+                                                 deadline);
         if (!got) {
             ++sessions_failed_;
             // An invitation is good where it was given out only.
@@ -298,14 +298,14 @@ Task<void> Journey::helper_life(Traveller& traveller, std::uint64_t seed) {
 
 // ---- what is seen -------------------------------------------------------------------------------
 
-void Journey::on_event(Traveller& traveller, const collab::Event& event) {
-    using namespace collab::events;
+void Journey::on_event(Traveller& traveller, const events::Event& event) {
+    using namespace events;
     if (event.is<AdmissionRefused>()) ++refusals_;
     if (event.is<NewBranch>()) fail(fmt::format("a new branch began: {}", event.text));
     if (event.is<Resynced>() && &traveller == &keeper())
         fail(fmt::format("the keeper of the log was behind: {}", event.text));
     if (&traveller != &keeper()) return;
-    collab::Event kept = event;
+    events::Event kept = event;
     kept.time = to_seconds(world_.now() - begin_) * command_.scale;
     kept_events_.push_back(std::move(kept));
 }
@@ -314,16 +314,16 @@ void Journey::write_folder(const std::string& folder) {
     const auto& files = keeper().node->disk().files();
     std::vector<std::string> names;
     for (const auto& [name, bytes] : files) names.push_back(name);
-    for (const std::string& name : collab::certificate_files(names)) {
+    for (const std::string& name : replica::certificate_files(names)) {
         const Bytes& bytes = files.at(name);
         std::ofstream(folder + "/" + name, std::ios::binary)
             .write(reinterpret_cast<const char*>(bytes.data()),
                    static_cast<std::streamsize>(bytes.size()));
-        for (const Bytes& certificate : collab::read_certificate_log(bytes))
+        for (const Bytes& certificate : replica::read_certificate_log(bytes))
             checkers_.on_certificate(keeper().node->name(), certificate, world_.now());
     }
     std::ofstream events(folder + "/events.jsonl");
-    for (const collab::Event& event : kept_events_) events << monitor::to_json_line(event) << "\n";
+    for (const events::Event& event : kept_events_) events << monitor::to_json_line(event) << "\n";
 }
 
 // Compares what people gave, by the report's own rules, of volunteers alone; and all samples,

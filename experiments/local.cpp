@@ -48,11 +48,11 @@ optim::OptimizerConfig adamw(const LocalCommand& command, std::uint64_t steps) {
 
 struct Variant {
     const char* name;
-    collab::RunFile run;
+    run::RunFile run;
     std::uint64_t steps;
 };
 
-std::vector<Variant> variants(const LocalCommand& command, const collab::RunFile& run) {
+std::vector<Variant> variants(const LocalCommand& command, const run::RunFile& run) {
     const std::uint64_t every = command.inner_steps;
     Variant sync{"sync", run, command.rounds * every};
     sync.run.optimizer = adamw(command, sync.steps);
@@ -140,7 +140,7 @@ nlohmann::ordered_json to_json(const LocalOutcome& outcome) {
 }  // namespace
 
 int run_local(const LocalCommand& command) {
-    const auto run = collab::parse_run_file(local_run, "local.toml");
+    const auto run = run::parse_run_file(local_run, "local.toml");
     DEDLOC_CHECK(run, "our own run file");
     const auto task = tasks::make_task(
         run->task, {.device = "cpu", .threads_count = 1, .data_directory = command.data_directory});

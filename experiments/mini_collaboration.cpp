@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "dedloc/collab/model_state.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/security/identity.h"
 
 namespace dedloc::lab {
@@ -30,13 +30,13 @@ Task<Result<void>> stop_task(collab::Collaboration& collaboration) {
 
 }  // namespace
 
-Result<std::shared_ptr<const state::Snapshot>> mini_first_state(const collab::RunFile& run,
+Result<std::shared_ptr<const state::Snapshot>> mini_first_state(const run::RunFile& run,
                                                                 collab::Learner& learner) {
-    const collab::Layout layout = learner.layout();
+    const run::Layout layout = learner.layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
     learner.initial(parameters, buffers);
-    return collab::initial_state(run, layout, std::move(parameters), std::move(buffers));
+    return replica::initial_state(run, layout, std::move(parameters), std::move(buffers));
 }
 
 // ---- a peer -------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ std::map<std::uint64_t, StepSeen> MiniPeer::steps() const {
     return seen_;
 }
 
-void MiniPeer::record(const collab::Event& event) {
+void MiniPeer::record(const events::Event& event) {
     std::optional<StepSeen> seen = step_in(event);
     if (!seen) return;
     const std::lock_guard lock(mutex_);
@@ -79,7 +79,7 @@ Ok MiniPeer::write_identity() const {
     return make_error(ErrorKind::local_fault, "cannot write in {}", directory_);
 }
 
-Ok MiniPeer::start(const collab::RunFile& run, const std::string& join) {
+Ok MiniPeer::start(const run::RunFile& run, const std::string& join) {
     DEDLOC_TRY_VOID(write_identity());
     collab::NodeOptions node;
     node.directory = directory_;
@@ -135,7 +135,7 @@ void MiniPeer::leave() {
 
 // ---- together -----------------------------------------------------------------------------------
 
-MiniCollaboration::MiniCollaboration(collab::RunFile run,
+MiniCollaboration::MiniCollaboration(run::RunFile run,
                                      const tasks::TrainingTask& task,
                                      const std::string& folder,
                                      MiniPlan plan)
@@ -253,13 +253,13 @@ bool MiniCollaboration::identical() const {
 
 // ---- alone --------------------------------------------------------------------------------------
 
-Ok train_alone(const collab::RunFile& run,
+Ok train_alone(const run::RunFile& run,
                const tasks::TrainingTask& task,
                std::uint64_t look_every,
                const LookAlone& look) {
     DEDLOC_TRY(const security::Identity identity, identity_of(1));
     DEDLOC_TRY(const auto learner, task.learner(identity.id()));
-    const collab::Layout layout = learner->layout();
+    const run::Layout layout = learner->layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> gradient(layout.parameters_count);
     learner->initial(parameters, {});

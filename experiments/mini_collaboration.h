@@ -25,17 +25,17 @@
 namespace dedloc::lab {
 
 // The state from which a run begins, as its host makes it.
-Result<std::shared_ptr<const state::Snapshot>> mini_first_state(const collab::RunFile& run,
+Result<std::shared_ptr<const state::Snapshot>> mini_first_state(const run::RunFile& run,
                                                                 collab::Learner& learner);
 
 // One peer; its folder outlives it. Its number decides its PeerId, and so its samples.
-class MiniPeer final : public collab::EventSink {
+class MiniPeer final : public events::EventSink {
   public:
     MiniPeer(const tasks::TrainingTask& task, std::size_t number, const std::string& folder);
     ~MiniPeer() override { kill(); }
 
     // Without a join string: hosts.
-    Ok start(const collab::RunFile& run, const std::string& join);
+    Ok start(const run::RunFile& run, const std::string& join);
     // As if the process died: not a word to anybody.
     void kill();
     void leave();
@@ -48,7 +48,7 @@ class MiniPeer final : public collab::EventSink {
     const std::string& directory() const { return directory_; }
     bool failed() const { return failed_; }
 
-    void record(const collab::Event& event) override;
+    void record(const events::Event& event) override;
 
   private:
     Ok write_identity() const;
@@ -85,7 +85,7 @@ class MiniCollaboration {
     // True: it is enough.
     using Look = std::function<Result<bool>(const state::Snapshot& newest)>;
 
-    MiniCollaboration(collab::RunFile run,
+    MiniCollaboration(run::RunFile run,
                       const tasks::TrainingTask& task,
                       const std::string& folder,
                       MiniPlan plan);
@@ -117,7 +117,7 @@ class MiniCollaboration {
     std::optional<std::uint64_t> common_step() const;
     void compare();
 
-    collab::RunFile run_;
+    run::RunFile run_;
     MiniPlan plan_;
     std::vector<std::unique_ptr<MiniPeer>> peers_;
     std::size_t next_act_ = 0;
@@ -133,7 +133,7 @@ class MiniCollaboration {
 // One learner, one optimizer, batches of exactly the target. `look` as above, every so many steps.
 using LookAlone =
     std::function<Result<bool>(std::uint64_t step, std::span<const float> parameters)>;
-Ok train_alone(const collab::RunFile& run,
+Ok train_alone(const run::RunFile& run,
                const tasks::TrainingTask& task,
                std::uint64_t look_every,
                const LookAlone& look);

@@ -57,7 +57,7 @@ class PaperProcesses {
     Ok make_steps();
     Ok come_and_go(double now_s);
     Ok look();
-    void book(const Seat& seat, const collab::Event& event);
+    void book(const Seat& seat, const events::Event& event);
     std::vector<std::string> words(std::size_t index) const;
     PaperRun result() const;
 
@@ -110,7 +110,7 @@ Ok PaperProcesses::lay_lines() {
 
 Ok PaperProcesses::write_run() {
     DEDLOC_TRY(folder_, process_folder({}, "paper"));
-    collab::RunFile run =
+    run::RunFile run =
         paper_run(setup_.trainers.size(), options_.lines_divisor, options_.time_divisor);
     const double smaller = static_cast<double>(options_.lines_divisor) * options_.time_divisor;
     // A whole micro-batch is one sample of the task, whose noise would be work for real.
@@ -125,7 +125,7 @@ Ok PaperProcesses::write_run() {
     run.evaluate_every = 0;
     run.checkpoint_every = 0;
     std::ofstream file(folder_ + "/run.toml");
-    file << collab::to_toml(run);
+    file << run::to_toml(run);
     if (!file.flush())
         return make_error(ErrorKind::local_fault, "cannot write {}/run.toml", folder_);
     return {};
@@ -156,20 +156,20 @@ Ok PaperProcesses::start(std::size_t index) {
     return {};
 }
 
-void PaperProcesses::book(const Seat& seat, const collab::Event& event) {
-    if (event.is<collab::events::Joined, collab::events::RunStarted>()) joined_.insert(seat.name);
+void PaperProcesses::book(const Seat& seat, const events::Event& event) {
+    if (event.is<events::Joined, events::RunStarted>()) joined_.insert(seat.name);
     book_.take(event, event.time);
 }
 
 Ok PaperProcesses::look() {
     for (Seat& seat : seats_) {
         if (!seat.peer) continue;
-        for (const collab::Event& event : seat.peer->look()) book(seat, event);
+        for (const events::Event& event : seat.peer->look()) book(seat, event);
         if (seat.peer->process().running()) continue;
         if (!seat.leaves)
             return make_error(
                 ErrorKind::local_fault, "{} ended: {}", seat.name, seat.peer->last_error());
-        for (const collab::Event& event : seat.peer->look()) book(seat, event);
+        for (const events::Event& event : seat.peer->look()) book(seat, event);
         seat.peer.reset();
     }
     return {};

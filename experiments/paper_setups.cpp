@@ -72,8 +72,8 @@ double exchange_s_predicted(const PaperSetup& setup, std::uint64_t elements) {
     return split ? split->seconds : 0;
 }
 
-collab::RunFile paper_run(std::size_t trainers, std::uint64_t lines_divisor, double time_divisor) {
-    collab::RunFile run = image_run();
+run::RunFile paper_run(std::size_t trainers, std::uint64_t lines_divisor, double time_divisor) {
+    run::RunFile run = image_run();
     run.name = "paper";
     const double share = static_cast<double>(trainers) / static_cast<double>(paper_trainers);
     run.batch.target = static_cast<std::uint64_t>(target_batch * share / time_divisor);

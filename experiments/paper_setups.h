@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 
 #include "tests/sim/virtual_run.h"
 
@@ -38,7 +38,7 @@ double exchange_s_predicted(const PaperSetup& setup,
 
 // The paper's batch for so many trainers. `lines_divisor`: lines are slower by this, and parts
 // smaller; `time_divisor`: batches are smaller by this, so that a step takes less long.
-collab::RunFile paper_run(std::size_t trainers, std::uint64_t lines_divisor, double time_divisor);
+run::RunFile paper_run(std::size_t trainers, std::uint64_t lines_divisor, double time_divisor);
 
 // One setup's run, from the first step that counts.
 struct PaperRun {

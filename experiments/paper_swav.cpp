@@ -51,8 +51,8 @@ std::vector<SwavSetup> swav_setups() {
         {"server", {server}}, {"workstation", {workstation}}, {"hybrid", {server, workstation}}};
 }
 
-collab::RunFile swav_run(std::uint64_t scale) {
-    collab::RunFile run = paper_run(paper_trainers, scale, 1);
+run::RunFile swav_run(std::uint64_t scale) {
+    run::RunFile run = paper_run(paper_trainers, scale, 1);
     run.name = "paper-swav";
     run.batch.target = swav_target;
     run.batch.micro = swav_micro;

@@ -96,7 +96,7 @@ class Player {
                         const std::vector<std::vector<float>>& sums);
 
     const ReplayInput& input_;
-    collab::Layout layout_;
+    run::Layout layout_;
     std::map<PeerId, std::unique_ptr<collab::Learner>> learners_;
     Snapshot before_;  // the state before now_
     Snapshot now_;
@@ -116,7 +116,7 @@ Result<std::vector<float>> Player::sum_at(collab::Learner& learner,
                                           const state::Snapshot& state,
                                           CounterRange samples) const {
     learner.at_step(state.step());
-    learner.load(collab::parameters_of(state), collab::buffers_of(state));
+    learner.load(replica::parameters_of(state), replica::buffers_of(state));
     const std::uint64_t micro = input_.run.batch.micro;
     for (std::uint64_t begin = samples.begin; begin < samples.end; begin += micro)
         DEDLOC_TRY_VOID(learner.accumulate({begin, std::min(begin + micro, samples.end)}));
@@ -190,9 +190,9 @@ Result<Snapshot> Player::step(const Decision& decision) {
     std::vector<SharedBytes> averages;
     for (std::uint32_t part = 0; part < plan.parts.size(); ++part)
         averages.push_back(average(decision, plan, part, sums));
-    DEDLOC_TRY(const collab::AveragedVector average,
-               collab::averaged_vector(layout_, plan, averages));
-    return collab::next_state(input_.run, layout_, *now_, decision, average.view());
+    DEDLOC_TRY(const replica::AveragedVector average,
+               replica::averaged_vector(layout_, plan, averages));
+    return replica::next_state(input_.run, layout_, *now_, decision, average.view());
 }
 
 Result<Replayed> Player::play() {

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/collab/model_state.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/tasks/training_task.h"
 
 namespace dedloc::lab {
@@ -35,7 +35,7 @@ struct Replayed {
 
 struct ReplayInput {
     const tasks::TrainingTask& task;
-    const collab::RunFile& run;
+    const run::RunFile& run;
     std::shared_ptr<const state::Snapshot> first;
     std::vector<Bytes> certificates;              // as a peer accepted them
     std::map<std::uint64_t, std::string> hashes;  // of states, by step, as the peers said them

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "dedloc/audit/audit.h"
-#include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/replica/model_state.h"
 
 #include "experiments/mini_collaboration.h"
 #include "experiments/replay.h"
@@ -72,7 +72,7 @@ every = 0
 class SwavMini {
   public:
     SwavMini(const SwavMiniCommand& command,
-             const collab::RunFile& run,
+             const run::RunFile& run,
              const tasks::TrainingTask& task,
              const std::string& folder)
         : command_(command), run_(run), task_(task), together_(run, task, folder, plan()) {}
@@ -96,7 +96,7 @@ class SwavMini {
     bool replays() const;
 
     const SwavMiniCommand& command_;
-    const collab::RunFile& run_;
+    const run::RunFile& run_;
     const tasks::TrainingTask& task_;
     MiniCollaboration together_;
     Clock::time_point begun_ = Clock::now();
@@ -112,7 +112,7 @@ class SwavMini {
 
 Ok SwavMini::measure(const state::Snapshot& state) {
     DEDLOC_TRY(const auto measures,
-               task_.measure(collab::parameters_of(state), collab::buffers_of(state), 0));
+               task_.measure(replica::parameters_of(state), replica::buffers_of(state), 0));
     const Quality quality{tasks::value_of(measures, "neighbours_accuracy"),
                           tasks::value_of(measures, "linear_accuracy")};
     qualities_[state.step()] = quality;
@@ -218,7 +218,7 @@ nlohmann::ordered_json SwavMini::json() const {
 }  // namespace
 
 int run_swav_mini(const SwavMiniCommand& command) {
-    auto run = collab::parse_run_file(swav_mini_run, "swav-mini");
+    auto run = run::parse_run_file(swav_mini_run, "swav-mini");
     if (!run) return exit_after(run.error());
     const tasks::TaskOptions options{.device = "cpu", .threads_count = 1};
     const auto task = tasks::make_task(run->task, options);

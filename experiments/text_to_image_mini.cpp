@@ -9,9 +9,9 @@
 #include <set>
 #include <vector>
 
-#include "dedloc/collab/model_state.h"
 #include "dedloc/images/crops.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/runtime/child_process.h"
 #include "dedloc/tasks/text_to_image/caption_tokens.h"
 #include "dedloc/tasks/text_to_image/sampler.h"
@@ -124,7 +124,7 @@ Result<std::vector<EmojiLine>> draw_emoji(const std::string& folder) {
 class Examiner {
   public:
     Examiner(std::shared_ptr<const tasks::CaptionTokens> tokens,
-             const collab::TaskConfig& config,
+             const run::TaskConfig& config,
              std::vector<EmojiLine> lines)
         : tokens_(std::move(tokens)), config_(config) {
         for (EmojiLine& line : lines) by_caption_[line.caption] = std::move(line);
@@ -151,7 +151,7 @@ class Examiner {
     torch::Tensor words_of(const std::vector<std::string>& captions) const;
 
     std::shared_ptr<const tasks::CaptionTokens> tokens_;
-    const collab::TaskConfig& config_;
+    const run::TaskConfig& config_;
     std::map<std::string, EmojiLine> by_caption_;
     std::shared_ptr<tasks::TextToImageModel> model_;
     torch::Tensor real_;                     // [pictures, numbers]
@@ -258,9 +258,8 @@ std::vector<std::string> Examiner::sheet_prompts() const {
     return prompts;
 }
 
-Result<collab::RunFile> mini_run(const TextToImageMiniCommand& command) {
-    DEDLOC_TRY(collab::RunFile run,
-               collab::parse_run_file(text_to_image_mini_run, "text-to-image-mini"));
+Result<run::RunFile> mini_run(const TextToImageMiniCommand& command) {
+    DEDLOC_TRY(run::RunFile run, run::parse_run_file(text_to_image_mini_run, "text-to-image-mini"));
     run.task.seed = command.seed;
     run.optimizer.schedule.peak = command.rate;
     run.optimizer.schedule.total_steps = command.steps;
@@ -315,7 +314,7 @@ struct Trained {
 };
 
 Result<Trained> train(const TextToImageMiniCommand& command,
-                      const collab::RunFile& run,
+                      const run::RunFile& run,
                       const tasks::TrainingTask& task,
                       const std::string& folder,
                       Examiner& examiner) {
@@ -330,7 +329,7 @@ Result<Trained> train(const TextToImageMiniCommand& command,
     } else {
         MiniCollaboration together(run, task, folder, text_to_image_churn);
         const auto look = [&](const state::Snapshot& state) {
-            return training.look(state.step(), collab::parameters_of(state));
+            return training.look(state.step(), replica::parameters_of(state));
         };
         DEDLOC_TRY_VOID(together.train(look));
         trained.steps = together.steps();
@@ -357,7 +356,7 @@ Result<nlohmann::ordered_json> learn_emoji(const TextToImageMiniCommand& command
     std::error_code status;
     fs::create_directories(data, status);
     DEDLOC_TRY(auto lines, draw_emoji(data));
-    DEDLOC_TRY(collab::RunFile run, mini_run(command));
+    DEDLOC_TRY(run::RunFile run, mini_run(command));
     const tasks::TaskOptions options{.device = "cpu", .threads_count = 1, .data_directory = data};
     DEDLOC_TRY(const auto task, tasks::make_task(run.task, options));
     run.task = task->decided_config().value_or(run.task);

@@ -10,8 +10,8 @@ struct LineKeys {
     double slope = 2, offset = 1;
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
-        visit("slope", self.slope, collab::Numbers{-10, 10}, "of the line to be found");
-        visit("offset", self.offset, collab::Numbers{-10, 10}, "where it meets the y axis");
+        visit("slope", self.slope, run::Numbers{-10, 10}, "of the line to be found");
+        visit("offset", self.offset, run::Numbers{-10, 10}, "where it meets the y axis");
     }
 };
 
@@ -19,7 +19,7 @@ class LineLearner final : public collab::Learner {
   public:
     LineLearner(LineKeys keys, const PeerId& peer)
         : keys_(keys), peer_(std::hash<PeerId>()(peer)) {}
-    collab::Layout layout() const override {
+    run::Layout layout() const override {
         return {.parameters = {{.name = "line", .offset = 0, .count = 2}}, .parameters_count = 2};
     }
     void initial(std::span<float> line, std::span<float>) override { line[0] = line[1] = 0; }
@@ -72,17 +72,17 @@ struct LineTask final : tasks::TrainingTask {
 
 static tasks::TaskKind line_kind() {
     tasks::TaskKind kind;
-    kind.schema = {.kind = "line", .sections = {collab::section_schema<LineKeys>("line")}};
+    kind.schema = {.kind = "line", .sections = {run::section_schema<LineKeys>("line")}};
     kind.run_template.settings =
         "name = \"my-line\"\n\n[task]\nkind = \"line\"\nmodel = \"line\"\ndata = \"noise\"\n\n"
         "[line]\nslope = 2.0\noffset = 1.0\n\n[batch]\ntarget = 256\nmicro = 16\n\n"
         "[optimizer]\nmomentum = 0.0\n\n[schedule]\npeak = 0.5\n\n[stop]\nsteps = "
         "60\n\n[evaluate]\nevery = 5\n";
     kind.make =
-        [](const collab::TaskConfig& task,
+        [](const run::TaskConfig& task,
            const tasks::TaskOptions&) -> Result<std::shared_ptr<const tasks::TrainingTask>> {
         return std::shared_ptr<const tasks::TrainingTask>(
-            std::make_shared<LineTask>(collab::keys_of<LineKeys>(task, "line")));
+            std::make_shared<LineTask>(run::keys_of<LineKeys>(task, "line")));
     };
     return kind;
 }

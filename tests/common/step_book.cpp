@@ -4,8 +4,8 @@
 
 namespace dedloc::lab {
 
-std::optional<StepSeen> step_in(const collab::Event& event) {
-    const auto* made = event.as<collab::events::StepMade>();
+std::optional<StepSeen> step_in(const events::Event& event) {
+    const auto* made = event.as<events::StepMade>();
     if (made == nullptr) return std::nullopt;
     return StepSeen{.step = made->step,
                     .time = event.time,
@@ -16,8 +16,8 @@ std::optional<StepSeen> step_in(const collab::Event& event) {
                     .hash = made->state_hash.hex()};
 }
 
-void StepBook::take(const collab::Event& event, double at_s) {
-    if (event.is<collab::events::PartsReduced>()) ++rounds_of_aggregators_;
+void StepBook::take(const events::Event& event, double at_s) {
+    if (event.is<events::PartsReduced>()) ++rounds_of_aggregators_;
     const std::optional<StepSeen> seen = step_in(event);
     if (!seen) return;
     const auto [place, first] = steps_.try_emplace(seen->step);

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/collab/events.h"
+#include "dedloc/events/events.h"
 
 namespace dedloc::lab {
 
@@ -24,7 +24,7 @@ struct StepSeen {
     double exchange_s = 0;  // from the plan to the certificate; 0: not known
     std::string hash;
 };
-std::optional<StepSeen> step_in(const collab::Event& event);  // none: it is about something else
+std::optional<StepSeen> step_in(const events::Event& event);  // none: it is about something else
 
 struct BookedStep {
     std::uint64_t step = 0;
@@ -39,7 +39,7 @@ struct BookedStep {
 class StepBook {
   public:
     // `at_s`: when it was said, on whatever clock.
-    void take(const collab::Event& event, double at_s);
+    void take(const events::Event& event, double at_s);
 
     std::uint64_t newest() const { return steps_.empty() ? 0 : steps_.rbegin()->first; }
     std::size_t newest_members() const;

@@ -10,11 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "dedloc/collab/admission_client.h"
-#include "dedloc/collab/join_string.h"
+#include "dedloc/admission/admission_client.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_history.h"
 #include "dedloc/p2p/identity_file.h"
+#include "dedloc/run/join_string.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
 
@@ -71,7 +71,7 @@ class AdmissionRun {
   private:
     void fail(std::string sentence) { problems_.push_back(std::move(sentence)); }
     void look();
-    void look_at_organiser(const collab::Event& event);
+    void look_at_organiser(const events::Event& event);
     bool wait_for(double seconds, const std::string& what, const std::function<bool()>& done);
     std::optional<std::string> command(std::vector<std::string> words);
     bool start_run();
@@ -102,16 +102,16 @@ class AdmissionRun {
 
 // From when it has taken the revocation, a second at most after `dedloc revoke` asked for it, the
 // steps count.
-void AdmissionRun::look_at_organiser(const collab::Event& event) {
+void AdmissionRun::look_at_organiser(const events::Event& event) {
     if (const auto step = step_in(event)) organisers_step_ = step->step;
-    const auto* revoked = event.as<collab::events::Revoked>();
+    const auto* revoked = event.as<events::Revoked>();
     if (revoked && revoked->person == revoked_member) revoked_at_ = organisers_step_;
 }
 
 void AdmissionRun::look() {
     for (const auto& peer : peers_)
-        for (const collab::Event& event : peer->look()) {
-            if (event.is<collab::events::AdmissionRefused>())
+        for (const events::Event& event : peer->look()) {
+            if (event.is<events::AdmissionRefused>())
                 refusals_seen_.push_back({event.peer.text(), event.text});
             if (peer == peers_.front()) look_at_organiser(event);
         }
@@ -184,20 +184,20 @@ bool AdmissionRun::start_member(const std::string& name) {
 
 // Leads to a member that lets nobody in: what it says of a token is what all members would.
 std::string AdmissionRun::string_of_member() const {
-    auto join = *collab::parse_join_string(peers_[1]->join_string());
+    auto join = *run::parse_join_string(peers_[1]->join_string());
     std::erase_if(join.addresses, [this](const std::string& address) {
-        const auto parts = collab::split_peer_address(address);
-        const auto own = collab::parse_join_string(peers_[1]->join_string());
-        const auto first = collab::split_peer_address(own->addresses.front());
+        const auto parts = run::split_peer_address(address);
+        const auto own = run::parse_join_string(peers_[1]->join_string());
+        const auto first = run::split_peer_address(own->addresses.front());
         return !parts || !first || parts->peer != first->peer;
     });
-    return collab::to_text(join);
+    return run::to_text(join);
 }
 
 std::string AdmissionRun::string_with_code(ByteView code) const {
-    auto join = *collab::parse_join_string(peers_.front()->join_string());
+    auto join = *run::parse_join_string(peers_.front()->join_string());
     join.code = to_bytes(code);
-    return collab::to_text(join);
+    return run::to_text(join);
 }
 
 void AdmissionRun::check_refusal(const std::string& name,
@@ -230,10 +230,10 @@ void AdmissionRun::refuse(const Intruder& intruder, const std::string& string) {
     if (!identity) return fail(identity.error().message());
     const PeerId own = identity->identity().id();
     if (intruder.token) {
-        collab::Admitted admitted;
+        admission::Admitted admitted;
         admitted.token = intruder.token(own);
         const Bytes bytes = wire::encode(admitted);
-        std::ofstream(directory + "/" + collab::token_file, std::ios::binary)
+        std::ofstream(directory + "/" + admission::token_file, std::ios::binary)
             .write(reinterpret_cast<const char*>(bytes.data()),
                    static_cast<std::streamsize>(bytes.size()));
     }
@@ -247,7 +247,7 @@ void AdmissionRun::refuse_all() {
     const std::string key = content_of_file(organiser().directory() + "/authority.key");
     const auto authority = security::Identity::from_private_key(as_bytes(key));
     if (!authority) return fail(authority.error().message());
-    const Digest run = collab::parse_join_string(organiser().join_string())->run;
+    const Digest run = run::parse_join_string(organiser().join_string())->run;
     const TokenForge forge(*authority, run);
     // Invited, and revoked before the invitation was used.
     const auto unused = command({"invite", "eve"});
@@ -259,7 +259,7 @@ void AdmissionRun::refuse_all() {
     refuse(forge.late(), members);
     refuse({"replayed-code", "was used on another device"}, sentences_["string of ana"]);
     refuse({"invented-code", "gave out no such invitation"},
-           string_with_code(security::secure_random(collab::invitation_code_bytes)));
+           string_with_code(security::secure_random(run::invitation_code_bytes)));
     refuse({"revoked-invitation", "the invitation of eve was revoked"}, *unused);
 }
 

@@ -77,14 +77,14 @@ class BadProcessRun {
         for (std::size_t i = 0; i < honest_.size(); ++i) {
             PeerProcess& peer = *honest_[i];
             const std::size_t before = peer.steps().size();
-            for (const collab::Event& event : peer.look()) hear(event);
+            for (const events::Event& event : peer.look()) hear(event);
             for (const std::uint64_t step : peer.differing_steps(before, hashes_))
                 fail(fmt::format("{} has another state at step {}", peer.name(), step));
         }
         if (liar_) (void)liar_->look();
     }
-    void hear(const collab::Event& event) {
-        const auto* order = event.as<collab::events::OrderGiven>();
+    void hear(const events::Event& event) {
+        const auto* order = event.as<events::OrderGiven>();
         if (order == nullptr || order->order != "banned") return;
         if (banned_.insert(event.peer).second) ban_step_ = event.step;
     }

@@ -102,12 +102,12 @@ void FaultRun::fail(std::string sentence) {
 
 // ---- watching -----------------------------------------------------------------------------------
 
-void FaultRun::take(PeerProcess& peer, const collab::Event& event) {
-    if (event.is<collab::events::PlanMade>()) {
+void FaultRun::take(PeerProcess& peer, const events::Event& event) {
+    if (event.is<events::PlanMade>()) {
         plan_at_[&peer] = event.time;
         newest_plan_ = event.time;
         newest_plan_step_ = event.step;
-    } else if (event.is<collab::events::StepMade>()) {
+    } else if (event.is<events::StepMade>()) {
         const auto planned = plan_at_.find(&peer);
         if (planned != plan_at_.end()) {
             // An outage of who leads is no round: deadlines are judged by the longest of those.
@@ -115,7 +115,7 @@ void FaultRun::take(PeerProcess& peer, const collab::Event& event) {
                 rounds_ms_.push_back((event.time - planned->second) * 1000);
             plan_at_.erase(planned);
         }
-    } else if (event.is<collab::events::NewBranch>()) {
+    } else if (event.is<events::NewBranch>()) {
         fail(fmt::format("{} went on as a new branch, although a majority lived", peer.name()));
     }
 }
@@ -129,7 +129,7 @@ void FaultRun::look() {
     stolen_.look(wall_now());
     for (const auto& peer : peers_) {
         const std::size_t before = peer->steps().size();
-        for (const collab::Event& event : peer->look()) take(*peer, event);
+        for (const events::Event& event : peer->look()) take(*peer, event);
         for (const std::uint64_t step : peer->differing_steps(before, hashes_))
             fail(
                 fmt::format("{} has another state than the others at step {}", peer->name(), step));

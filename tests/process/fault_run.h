@@ -88,7 +88,7 @@ class FaultRun {
 
     void fail(std::string sentence);
     void look();
-    void take(PeerProcess& peer, const collab::Event& event);
+    void take(PeerProcess& peer, const events::Event& event);
     // Looks again and again until `done`, the time is over, or something failed; true: done.
     template <typename Done>
     bool wait_for(double seconds, const char* what, Done done);

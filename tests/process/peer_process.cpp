@@ -60,20 +60,20 @@ Ok PeerProcess::begin(std::vector<std::string> words) {
     return {};
 }
 
-std::vector<collab::Event> PeerProcess::look() {
+std::vector<events::Event> PeerProcess::look() {
     const std::string path = directory_ + "/events.jsonl";
-    std::vector<collab::Event> events;
+    std::vector<events::Event> events;
     std::error_code error;
     if (const auto size = std::filesystem::file_size(path, error); !error && size < read_) {
         events = read_on(monitor::full_event_file(path));
         read_ = 0;  // the log went on in a new file
     }
-    for (collab::Event& event : read_on(path)) events.push_back(std::move(event));
+    for (events::Event& event : read_on(path)) events.push_back(std::move(event));
     return events;
 }
 
-std::vector<collab::Event> PeerProcess::read_on(const std::string& path) {
-    std::vector<collab::Event> events;
+std::vector<events::Event> PeerProcess::read_on(const std::string& path) {
+    std::vector<events::Event> events;
     std::error_code error;
     const auto size = std::filesystem::file_size(path, error);
     if (error || size <= read_) return events;

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "dedloc/base/result.h"
-#include "dedloc/collab/events.h"
+#include "dedloc/events/events.h"
 #include "dedloc/runtime/child_process.h"
 
 #include "tests/common/step_book.h"
@@ -45,7 +45,7 @@ class PeerProcess {
     runtime::ChildProcess& process() { return *process_; }
 
     // Reads what was appended since the last look; returns the new events.
-    std::vector<collab::Event> look();
+    std::vector<events::Event> look();
     const std::vector<StepSeen>& steps() const { return steps_; }
     std::uint64_t step() const { return steps_.empty() ? 0 : steps_.back().step; }
     // Its steps from place `first` on that left another state than `hashes`, by step, says. Those
@@ -59,7 +59,7 @@ class PeerProcess {
   private:
     PeerProcess(std::string program, const std::string& folder, std::string name, PeerPlace place);
     Ok begin(std::vector<std::string> words);
-    std::vector<collab::Event> read_on(const std::string& path);  // from byte read_ on
+    std::vector<events::Event> read_on(const std::string& path);  // from byte read_ on
 
     std::string program_;
     std::string name_;

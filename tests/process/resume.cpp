@@ -87,7 +87,7 @@ class ResumeRun {
     void fail(std::string sentence) { problems_.push_back(std::move(sentence)); }
     bool good() const { return problems_.empty(); }
     void look(bool dead = false);
-    void take(const PeerProcess& peer, const collab::Event& event);
+    void take(const PeerProcess& peer, const events::Event& event);
     template <typename Done>
     bool wait_for(double seconds, const std::string& what, Done done);
     bool start(std::size_t first, std::vector<std::string> words);
@@ -106,8 +106,8 @@ class ResumeRun {
     std::vector<std::string> problems_;
 };
 
-void ResumeRun::take(const PeerProcess& peer, const collab::Event& event) {
-    using namespace collab::events;
+void ResumeRun::take(const PeerProcess& peer, const events::Event& event) {
+    using namespace events;
     if (event.is<PlanMade>()) planned_ = std::max(planned_, event.step + 1);
     if (event.is<CheckpointSaved>()) saved_told_ = std::max(saved_told_, event.step);
     if (event.is<CheckpointFailed, NewBranch, StateDiffers>())
@@ -117,7 +117,7 @@ void ResumeRun::take(const PeerProcess& peer, const collab::Event& event) {
 void ResumeRun::look(bool dead) {
     for (const auto& peer : peers_) {
         const std::size_t before = peer->steps().size();
-        for (const collab::Event& event : peer->look()) take(*peer, event);
+        for (const events::Event& event : peer->look()) take(*peer, event);
         for (const std::uint64_t step : peer->differing_steps(before, hashes_))
             fail(
                 fmt::format("{} has another state than the others at step {}", peer->name(), step));

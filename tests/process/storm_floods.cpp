@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "dedloc/collab/membership.h"
+#include "dedloc/membership/membership.h"
 #include "dedloc/p2p/connection.h"
 #include "dedloc/p2p/protocols.h"
 #include "dedloc/p2p/relay_client.h"
@@ -199,8 +199,8 @@ Task<void> Flood::State::say_hello() {
         if (!opened) break;
         std::unique_ptr<p2p::Stream> stream = *std::move(opened);
         stream->set_deadline(clock->now() + patience);
-        const std::string method =
-            number % 2 == 0 ? std::string(collab::hello_method) : std::string("/no/such/method");
+        const std::string method = number % 2 == 0 ? std::string(membership::hello_method)
+                                                   : std::string("/no/such/method");
         stream->propose(method);
         const wire::CallId id{};
         const Bytes nothing;
@@ -219,7 +219,7 @@ Task<void> Flood::State::hold() {
     if (!opened) co_return;
     const std::unique_ptr<p2p::Stream> stream = *std::move(opened);
     stream->set_deadline(TimePoint::never());
-    stream->propose(std::string(collab::hello_method));
+    stream->propose(std::string(membership::hello_method));
     Bytes begun = wire::with_length_prefix(Bytes(announced_bytes));
     begun.resize(held_bytes);
     stream->write(std::move(begun));

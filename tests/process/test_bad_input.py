@@ -213,7 +213,7 @@ class BadInput(ProcessTest):
         self.until_step(step + 3, host)
 
 
-# ---- taking join strings apart: src/dedloc/collab/join_string.h says how they are made -----------
+# ---- taking join strings apart: src/dedloc/run/join_string.h says how they are made -----------
 
 PREFIX = "dedloc1"
 RUN, SECRET = 1, 2  # fields

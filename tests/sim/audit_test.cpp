@@ -159,7 +159,7 @@ TEST(Audit, names_are_those_that_event_logs_tell_of_who_left) {
     auto folder = TemporaryFolder::make();
     ASSERT_TRUE(folder);
     const HandMadeChain chain(4);
-    const auto line = [&](collab::events::Any what, std::size_t who, std::string text) {
+    const auto line = [&](events::Any what, std::size_t who, std::string text) {
         return monitor::to_json_line({.time = 1,
                                       .peer = chain.peer(who),
                                       .step = 1,
@@ -168,13 +168,12 @@ TEST(Audit, names_are_those_that_event_logs_tell_of_who_left) {
                "\n";
     };
     std::ofstream(folder->path() + "/events.1.jsonl", std::ios::binary)
-        << line(collab::events::PeerLost{}, 0, "old is gone without a word");
+        << line(events::PeerLost{}, 0, "old is gone without a word");
     std::ofstream(folder->path() + "/events.jsonl", std::ios::binary)
-        << line(collab::events::PeerLost{}, 0, "anna is gone without a word")
-        << "not JSON, \"peer_lost\n"
-        << line(collab::events::PeerLeft{}, 1, "who left left")
-        << line(collab::events::PeerLeft{}, 2, chain.peer(2).short_text() + " left")
-        << line(collab::events::PeerJoined{}, 3, "somebody left") << "{\"kind\":\"peer_le";
+        << line(events::PeerLost{}, 0, "anna is gone without a word") << "not JSON, \"peer_lost\n"
+        << line(events::PeerLeft{}, 1, "who left left")
+        << line(events::PeerLeft{}, 2, chain.peer(2).short_text() + " left")
+        << line(events::PeerJoined{}, 3, "somebody left") << "{\"kind\":\"peer_le";
     std::map<PeerId, std::string> names;
     add_names_in_events(folder->path(), names);
     add_names_in_events(folder->path() + "/nowhere", names);

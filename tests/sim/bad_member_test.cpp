@@ -635,9 +635,9 @@ Outcome play(Scene& scene, std::size_t group_max, const sim::World::Tamper& tamp
             tamper(sent);
         });
     };
-    options.events = [&](std::size_t who, const collab::Event& event) {
+    options.events = [&](std::size_t who, const events::Event& event) {
         if (who == bad || event.peer.is_empty()) return;
-        using namespace collab::events;
+        using namespace events;
         const bool accuses = event.is<InputRefused, MessageRefused, OwnerFailed>();
         if (event.peer == ids[bad] && accuses) ++outcome.told[event.text];
         if (event.peer != ids[bad] && accuses)

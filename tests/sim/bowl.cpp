@@ -23,8 +23,8 @@ class Bowl final : public collab::Learner {
         return {};
     }
 
-    collab::Layout layout() const override {
-        collab::Layout layout;
+    run::Layout layout() const override {
+        run::Layout layout;
         layout.parameters_count = parameters_.size();
         layout.parameters.push_back({.name = "bowl",
                                      .offset = 0,

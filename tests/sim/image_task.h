@@ -2,17 +2,17 @@
 // happens.
 
 #pragma once
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 
 namespace dedloc::lab {
 
-inline collab::TaskConfig image_task() {
+inline run::TaskConfig image_task() {
     return {.kind = "vision_classifier", .model = "small_cnn", .data = "fashion-mnist"};
 }
 
 // With this task, and else all defaults.
-inline collab::RunFile image_run() {
-    collab::RunFile run;
+inline run::RunFile image_run() {
+    run::RunFile run;
     run.task = image_task();
     return run;
 }

@@ -37,8 +37,8 @@ Killed kill_after(std::uint64_t seed, std::size_t peers, Duration after) {
         its_world = &world;
         kill_leaders(killed, world, after);
     };
-    options.events = [&](std::size_t, const collab::Event& event) {
-        const auto* step = event.as<collab::events::StepMade>();
+    options.events = [&](std::size_t, const events::Event& event) {
+        const auto* step = event.as<events::StepMade>();
         if (step != nullptr && its_world->now() >= killed_from)
             killed.fewest = std::min<std::size_t>(killed.fewest, step->contributors);
     };

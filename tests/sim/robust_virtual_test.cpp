@@ -50,14 +50,14 @@ class RobustVirtualRun : public testing::Test {
             return std::unique_ptr<collab::Learner>(
                 std::make_unique<trainer::ScaledLearner>(std::move(bowl), peer, error));
         };
-        options.on_event = [this](const collab::Event& event) { hear(event); };
+        options.on_event = [this](const events::Event& event) { hear(event); };
         auto result = run_virtually(options);
         return result;
     }
-    void hear(const collab::Event& event) {
-        aborted_ += event.is<collab::events::RoundFailed>();
-        if (event.is<collab::events::OrderEnded>()) told_.back.insert(event.peer);
-        const auto* order = event.as<collab::events::OrderGiven>();
+    void hear(const events::Event& event) {
+        aborted_ += event.is<events::RoundFailed>();
+        if (event.is<events::OrderEnded>()) told_.back.insert(event.peer);
+        const auto* order = event.as<events::OrderGiven>();
         if (order == nullptr) return;
         if (order->order == "banned") told_.banned.insert(event.peer);
         if (order->order == "on probation") told_.on_probation.insert(event.peer);

@@ -28,9 +28,9 @@ std::size_t group_max_of(const SimulationOptions& options) {
 
 // [robust] of a run in which half of all contributions are computed again. In every second one a
 // newcomer weighs nothing before one of its own was.
-std::optional<collab::RobustConfig> robust_config(const SimulationOptions& options) {
+std::optional<run::RobustConfig> robust_config(const SimulationOptions& options) {
     if (!options.robust) return std::nullopt;
-    collab::RobustConfig robust;
+    run::RobustConfig robust;
     robust.tau = 40;  // mean gradients are about half as long, noise included
     robust.check = 0.5;
     robust.probation = own_random(options, "newcomers").below(2);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "dedloc/collab/model_state.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/state/manifest.h"
 
 #include "tests/sim/sample_gradients.h"
@@ -17,7 +17,7 @@ constexpr double machine_noise = 1e-3;  // of a robust run's gradients, relative
 }  // namespace
 
 allreduce::CenteredClipRule SimRun::clip_rule() const {
-    const collab::RobustConfig& robust = run.robust.value();
+    const run::RobustConfig& robust = run.robust.value();
     return {robust.tau,
             static_cast<std::uint32_t>(robust.iterations_max),
             robust.eps,
@@ -29,7 +29,7 @@ SimRun make_sim_run(std::uint64_t elements,
                     bool delayed,
                     std::size_t group_max,
                     codec::CodecId codec,
-                    std::optional<collab::RobustConfig> robust) {
+                    std::optional<run::RobustConfig> robust) {
     SimRun sim;
     sim.run.averaging.group_max = group_max;
     sim.run.averaging.delayed = delayed;
@@ -87,7 +87,7 @@ Ok SimPeer::make() {
     options.upload_max = setup_.upload_max;
     options.download_max = setup_.download_max;
     if (setup_.aggregates) {
-        options.role = collab::Role::aggregator;
+        options.role = membership::Role::aggregator;
         options.layout = {};
         // Less than what all contribute: the bound is hit in most rounds.
         options.reduce_bytes_max = 2048;
@@ -95,7 +95,7 @@ Ok SimPeer::make() {
     if (options.bootstrap.empty() && !setup_.aggregates) {
         std::vector<float> parameters(setup_.run.layout.parameters_count, 1.0f);
         DEDLOC_TRY(options.initial,
-                   collab::initial_state(options.run, options.layout, std::move(parameters), {}));
+                   replica::initial_state(options.run, options.layout, std::move(parameters), {}));
     }
     if (setup_.adjust) setup_.adjust(options);
     DEDLOC_TRY(
@@ -145,14 +145,13 @@ std::uint64_t SimPeer::step() const {
     return state ? state->step() : 0;
 }
 
-void SimPeer::record(const collab::Event& event) {
-    if (const auto* made = event.as<collab::events::StepMade>()) {
+void SimPeer::record(const events::Event& event) {
+    if (const auto* made = event.as<events::StepMade>()) {
         const auto state = collaboration_->state();
         setup_.checkers.on_state(
             node_.name(), state->info().branch, state->step(), made->state_hash, world_.now());
     }
-    if (const auto* order = event.as<collab::events::OrderGiven>())
-        told_ = told_ || order->about_us;
+    if (const auto* order = event.as<events::OrderGiven>()) told_ = told_ || order->about_us;
     if (setup_.on_event) setup_.on_event(*this, event);
 }
 
@@ -169,7 +168,7 @@ void SimPeer::compute(double seconds) {
     const std::uint64_t begin = driver_->samples().end;
     const consensus::CounterRange samples{begin, begin + setup_.micro_batch};
     const auto add = setup_.run.run.robust ? add_sample_gradients : add_gradient;
-    add(node_.index(), samples, collab::parameters_of(*state_), sum_);
+    add(node_.index(), samples, replica::parameters_of(*state_), sum_);
     const collab::GradientReport report{.loss_sum = static_cast<double>(setup_.micro_batch)};
     driver_->computed(samples, report, seconds);
 }
@@ -179,11 +178,11 @@ bool SimPeer::lies_about_itself() const {
     return lie.factor != 1 && world_.now() >= lie.from && !(lie.stops_when_told && told_);
 }
 
-std::vector<float> SimPeer::computed_again(const collab::CheckJob& job,
-                                           const collab::CheckPiece& piece) {
+std::vector<float> SimPeer::computed_again(const validation::CheckJob& job,
+                                           const validation::CheckPiece& piece) {
     std::vector<float> sum(setup_.run.layout.vector_count(), 0.0f);
     const sim::SimNode* const author = world_.find(job.author);
-    add_sample_gradients(author->index(), piece.samples, collab::parameters_of(*piece.state), sum);
+    add_sample_gradients(author->index(), piece.samples, replica::parameters_of(*piece.state), sum);
     add_machine_noise(node_.index(), piece.samples, machine_noise, sum);
     if (world_.now() < setup_.lie.from || setup_.lie.factor_of_checks == 1) return sum;
     ++lies_told_;
@@ -195,10 +194,10 @@ std::vector<float> SimPeer::computed_again(const collab::CheckJob& job,
 Task<void> SimPeer::check_another() {
     const auto job = co_await collaboration_->take_check();
     if (!job || !*job) co_return;
-    collab::CheckResult result;
+    validation::CheckResult result;
     result.number = (*job)->number;
     double samples = 0;
-    for (const collab::CheckPiece& piece : (*job)->pieces) {
+    for (const validation::CheckPiece& piece : (*job)->pieces) {
         samples += static_cast<double>(piece.samples.size());
         result.sums.push_back(computed_again(**job, piece));
     }

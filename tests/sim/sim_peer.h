@@ -24,8 +24,8 @@ namespace dedloc::lab {
 
 // This part is equal on all peers of a simulated run.
 struct SimRun {
-    collab::RunFile run = image_run();
-    collab::Layout layout;
+    run::RunFile run = image_run();
+    run::Layout layout;
     Bytes secret;
     Duration status_interval{1'000'000'000};
     consensus::PlantedBugs bugs;
@@ -38,7 +38,7 @@ SimRun make_sim_run(std::uint64_t elements,
                     bool delayed = false,
                     std::size_t group_max = 64,
                     codec::CodecId codec = codec::CodecId::fp32,
-                    std::optional<collab::RobustConfig> robust = std::nullopt);
+                    std::optional<run::RobustConfig> robust = std::nullopt);
 
 // The sum of a micro-batch's gradients: weight × (parameters - goal) plus noise of these samples.
 void add_gradient(std::size_t peer,
@@ -55,7 +55,7 @@ struct LearnerLie {
     TimePoint from;
 };
 
-class SimPeer final : public collab::EventSink {
+class SimPeer final : public events::EventSink {
   public:
     struct Setup {
         const SimRun& run;
@@ -63,7 +63,7 @@ class SimPeer final : public collab::EventSink {
         double samples_per_s = 16;
         std::uint64_t micro_batch = 4;
         std::vector<std::string> bootstrap;  // empty: the host
-        std::function<void(SimPeer&, const collab::Event&)> on_event;
+        std::function<void(SimPeer&, const events::Event&)> on_event;
         bool aggregates = false;       // instead of training
         bool tells_on_nobody = false;  // of a liar: nor on itself
         bool charges_falsely = false;  // of a liar: as a leader, without evidence
@@ -79,7 +79,7 @@ class SimPeer final : public collab::EventSink {
     void begin();
     void leave(Duration patience);
     Task<void> end();
-    void record(const collab::Event& event) override;
+    void record(const events::Event& event) override;
 
     sim::SimNode& node() { return node_; }
     collab::Collaboration& collaboration() { return *collaboration_; }
@@ -106,7 +106,8 @@ class SimPeer final : public collab::EventSink {
     void take_state(std::shared_ptr<const state::Snapshot> state);
     void compute(double seconds);
     Task<void> check_another();
-    std::vector<float> computed_again(const collab::CheckJob& job, const collab::CheckPiece& piece);
+    std::vector<float> computed_again(const validation::CheckJob& job,
+                                      const validation::CheckPiece& piece);
     bool lies_about_itself() const;
 
     sim::World& world_;

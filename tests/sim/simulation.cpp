@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "dedloc/collab/certificate_log.h"
+#include "dedloc/replica/certificate_log.h"
 #include "dedloc/wire/message.h"
 
 #include "tests/sim/consensus_torture.h"
@@ -42,9 +42,9 @@ class Simulation {
     void look_after();
     void collect(Seat& seat);
     void collect_tails();
-    void on_event(SimPeer& peer, const collab::Event& event);
-    void note_rest(SimPeer& peer, const collab::Event& event);
-    void assassinate(SimPeer& peer, const collab::Event& event);
+    void on_event(SimPeer& peer, const events::Event& event);
+    void note_rest(SimPeer& peer, const events::Event& event);
+    void assassinate(SimPeer& peer, const events::Event& event);
     bool somebody_has_a_state() const;
     bool settled(std::uint64_t goal) const;
     std::uint64_t highest_step() const;
@@ -126,7 +126,7 @@ void Simulation::start_peer(std::size_t index) {
     }
     setup.upload_max = seat.upload_max;
     setup.download_max = seat.download_max;
-    setup.on_event = [this](SimPeer& peer, const collab::Event& event) { on_event(peer, event); };
+    setup.on_event = [this](SimPeer& peer, const events::Event& event) { on_event(peer, event); };
     const bool host = index == 0 && seat.node->incarnation() == 0;
     if (!host) setup.bootstrap = addresses_beside(seat);
     random_.shuffle(setup.bootstrap);
@@ -194,12 +194,12 @@ void Simulation::look_after() {
 // Reads the new certificates of a peer's log, which survives the peer.
 void Simulation::collect(Seat& seat) {
     const auto& files = seat.node->disk().files();
-    const auto file = files.find(collab::certificates_file);
+    const auto file = files.find(replica::certificates_file);
     if (file == files.end()) return;
     const Bytes& bytes = file->second;
     if (bytes.size() < seat.log_bytes_read) seat.log_bytes_read = 0;
     const ByteView unread = ByteView(bytes).subspan(seat.log_bytes_read);
-    for (const Bytes& certificate : collab::read_certificate_log(unread)) {
+    for (const Bytes& certificate : replica::read_certificate_log(unread)) {
         checkers_.on_certificate(seat.node->name(), certificate, world_.now());
         seat.log_bytes_read += certificate.size() + 4;
     }
@@ -222,10 +222,10 @@ void Simulation::trace(const std::string& line) {
         options_.trace(fmt::format("{:9.3f} {}", to_seconds(world_.now().since_start), line));
 }
 
-void Simulation::on_event(SimPeer& peer, const collab::Event& event) {
+void Simulation::on_event(SimPeer& peer, const events::Event& event) {
     note_rest(peer, event);
     if (options_.events) options_.events(peer.node().index(), event);
-    if (event.is<collab::events::InputRefused>() && std::ranges::none_of(seats_, &Seat::bad))
+    if (event.is<events::InputRefused>() && std::ranges::none_of(seats_, &Seat::bad))
         checkers_.violation(fmt::format("{} refuses the samples of {}, which is honest: {}",
                                         peer.node().name(),
                                         event.peer.short_text(),
@@ -241,14 +241,14 @@ void Simulation::on_event(SimPeer& peer, const collab::Event& event) {
 }
 
 // It says for how many steps it rests, as plans do without it.
-void Simulation::note_rest(SimPeer& peer, const collab::Event& event) {
-    if (const auto* left_out = event.as<collab::events::LeftOut>())
+void Simulation::note_rest(SimPeer& peer, const events::Event& event) {
+    if (const auto* left_out = event.as<events::LeftOut>())
         seats_[peer.node().index()].rests.emplace_back(event.step, event.step + left_out->steps);
 }
 
 // Some seeds have one that kills peers right after they said what they do.
-void Simulation::assassinate(SimPeer& peer, const collab::Event& event) {
-    using namespace collab::events;
+void Simulation::assassinate(SimPeer& peer, const events::Event& event) {
+    using namespace events;
     if (scenario_.assassin <= 0 || world_.now() < TimePoint{6s} || world_.now() > faults_end_ - 5s)
         return;
     const bool telling = event.is<StepMade, PlanMade, PartsRepaired, BranchOpened, RoundFailed>();

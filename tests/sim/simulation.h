@@ -16,8 +16,8 @@
 
 #include "dedloc/base/time.h"
 #include "dedloc/codec/codec.h"
-#include "dedloc/collab/events.h"
 #include "dedloc/consensus/paxos.h"
+#include "dedloc/events/events.h"
 #include "dedloc/sim/faults.h"
 #include "dedloc/sim/world.h"
 
@@ -58,7 +58,7 @@ struct SimulationOptions {
     // Before the first peer starts: what is to happen in this world besides.
     std::function<void(sim::World&)> prepare;
     // Takes what a machine's peer writes into its event log.
-    std::function<void(std::size_t, const collab::Event&)> events;
+    std::function<void(std::size_t, const events::Event&)> events;
     // [robust], and one machine that breaks a rule of its rounds (protocol_liars.h).
     bool robust = false;
     ProtocolLie lie = ProtocolLie::none;

@@ -46,9 +46,8 @@ Stop stop_after(std::uint64_t seed, std::size_t peers, Duration after) {
         its_world = &world;
         stop_its_leader(stop, world, after);
     };
-    options.events = [&](std::size_t who, const collab::Event& event) {
-        if (!event.is<collab::events::StepMade>() || !stop.leader || who == *stop.leader ||
-            stop.made_in)
+    options.events = [&](std::size_t who, const events::Event& event) {
+        if (!event.is<events::StepMade>() || !stop.leader || who == *stop.leader || stop.made_in)
             return;
         made.insert(who);
         if (made.size() == peers - 1) stop.made_in = its_world->now() - stop.planned_at;

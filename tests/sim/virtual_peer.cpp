@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "dedloc/collab/model_state.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/trainer/local_learner.h"
 #include "dedloc/trainer/recompute.h"
 
@@ -43,7 +43,7 @@ Ok VirtualPeer::make(std::vector<std::string> bootstrap, const VirtualLine& gran
     options.reducer = options_.reducer;
     options.stubborn = machine_.stubborn;
     if (machine_.aggregates) {
-        options.role = collab::Role::aggregator;
+        options.role = membership::Role::aggregator;
     } else {
         DEDLOC_TRY(auto learner, options_.make_learner(node_.id()));
         learner_ = trainer::trainers_learner(options_.run, std::move(learner));
@@ -55,9 +55,9 @@ Ok VirtualPeer::make(std::vector<std::string> bootstrap, const VirtualLine& gran
         std::vector<float> parameters(layout_.parameters_count);
         std::vector<float> buffers(layout_.buffers_count);
         learner_->initial(parameters, buffers);
-        DEDLOC_TRY(
-            options.initial,
-            collab::initial_state(options.run, layout_, std::move(parameters), std::move(buffers)));
+        DEDLOC_TRY(options.initial,
+                   replica::initial_state(
+                       options.run, layout_, std::move(parameters), std::move(buffers)));
     }
     DEDLOC_TRY(
         collaboration_,
@@ -96,7 +96,7 @@ Task<void> VirtualPeer::assist() {
 
 void VirtualPeer::start_from(const state::Snapshot& state) {
     learner_->at_step(state.step());
-    learner_->load(collab::parameters_of(state), collab::buffers_of(state));
+    learner_->load(replica::parameters_of(state), replica::buffers_of(state));
 }
 
 Task<void> VirtualPeer::compute() {
@@ -125,7 +125,7 @@ Task<void> VirtualPeer::check_another() {
         co_return;
     }
     double samples = 0;
-    for (const collab::CheckPiece& piece : (*job)->pieces)
+    for (const validation::CheckPiece& piece : (*job)->pieces)
         samples += static_cast<double>(piece.samples.size());
     co_await node_.clock().sleep_for(from_seconds(samples / machine_.samples_per_s));
     (void)co_await collaboration_->checked(*std::move(result));
@@ -169,7 +169,7 @@ void VirtualPeer::take_outcome() {
     listener_.on_round(state->step(), to_seconds(world_.now() - handed_in_at_));
     if (goes_on && driver_->samples().size() > 0) {
         learner_->at_step(state->step());
-        learner_->move_to(collab::parameters_of(*state), collab::buffers_of(*state));
+        learner_->move_to(replica::parameters_of(*state), replica::buffers_of(*state));
         return;
     }
     start_from(*state);

@@ -22,11 +22,11 @@ namespace dedloc::lab {
 class VirtualListener {
   public:
     virtual ~VirtualListener() = default;
-    virtual void on_event(const collab::Event& event) = 0;
+    virtual void on_event(const events::Event& event) = 0;
     virtual void on_round(std::uint64_t step, double seconds) = 0;  // hand-in to new state
 };
 
-class VirtualPeer final : public collab::EventSink {
+class VirtualPeer final : public events::EventSink {
   public:
     VirtualPeer(sim::World& world,
                 sim::SimNode& node,
@@ -46,7 +46,7 @@ class VirtualPeer final : public collab::EventSink {
     double computing_s() const { return computing_s_; }
     std::uint64_t samples_computed() const { return samples_computed_; }
     const collab::Collaboration& collaboration() const { return *collaboration_; }
-    void record(const collab::Event& event) override { listener_.on_event(event); }
+    void record(const events::Event& event) override { listener_.on_event(event); }
 
   private:
     Task<void> train();
@@ -66,7 +66,7 @@ class VirtualPeer final : public collab::EventSink {
     VirtualListener& listener_;
     std::unique_ptr<collab::Collaboration> collaboration_;
     std::unique_ptr<collab::Learner> learner_;
-    collab::Layout layout_;
+    run::Layout layout_;
     std::optional<trainer::StepDriver> driver_;
     TimePoint handed_in_at_;
     std::optional<Result<collab::StepOutcome>> outcome_;

@@ -14,10 +14,10 @@ constexpr double gathering_bytes_per_s = 1.25e9;
 
 class VirtualBook final : public VirtualListener {
   public:
-    VirtualBook(const sim::World& world, std::function<void(const collab::Event&)> hears)
+    VirtualBook(const sim::World& world, std::function<void(const events::Event&)> hears)
         : world_(world), hears_(std::move(hears)) {}
 
-    void on_event(const collab::Event& event) override {
+    void on_event(const events::Event& event) override {
         book_.take(event, to_seconds(world_.now() - TimePoint{}));
         if (hears_) hears_(event);
     }
@@ -27,7 +27,7 @@ class VirtualBook final : public VirtualListener {
 
   private:
     const sim::World& world_;
-    std::function<void(const collab::Event&)> hears_;
+    std::function<void(const events::Event&)> hears_;
     StepBook book_;
     std::map<std::uint64_t, std::vector<double>> rounds_;
 };
@@ -231,7 +231,7 @@ VirtualResult VirtualRun::result() const {
 Result<VirtualResult> VirtualRun::run() {
     if (options_.machines.empty() || options_.machines.front().aggregates)
         return make_error(ErrorKind::bad_input, "the first machine of a run trains");
-    if (options_.run.batch.micro == collab::micro_auto)
+    if (options_.run.batch.micro == run::micro_auto)
         return make_error(ErrorKind::bad_input,
                           "in virtual time there is nothing to measure: batch.micro must be given");
     add_machines();

@@ -18,9 +18,9 @@
 
 #include "dedloc/allreduce/reducer.h"
 #include "dedloc/base/result.h"
-#include "dedloc/collab/events.h"
 #include "dedloc/collab/learner.h"
-#include "dedloc/collab/run_file.h"
+#include "dedloc/events/events.h"
+#include "dedloc/run/run_file.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/state/snapshot.h"
 
@@ -57,7 +57,7 @@ struct VirtualMachine {
 };
 
 struct VirtualRunOptions {
-    collab::RunFile run = image_run();
+    run::RunFile run = image_run();
     std::vector<VirtualMachine> machines;  // the first one hosts and is there from the start
     std::function<Result<std::unique_ptr<collab::Learner>>(const PeerId&)> make_learner;
     // Everybody grants plans the same, so that all parts are equal; else as much as its line has.
@@ -71,7 +71,7 @@ struct VirtualRunOptions {
     std::function<void(sim::World&)> prepare;  // before the first machine is there; may be empty
     std::shared_ptr<const state::Snapshot> initial;      // empty: the learner's
     std::shared_ptr<const allreduce::Reducer> reducer;   // empty: the run's
-    std::function<void(const collab::Event&)> on_event;  // of all machines; may be empty
+    std::function<void(const events::Event&)> on_event;  // of all machines; may be empty
 };
 
 struct VirtualResult {

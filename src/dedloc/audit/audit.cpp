@@ -12,9 +12,9 @@
 #include "dedloc/audit/event_names.h"
 #include "dedloc/base/file.h"
 #include "dedloc/base/printable.h"
-#include "dedloc/collab/certificate_log.h"
 #include "dedloc/consensus/ledger.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/replica/certificate_log.h"
 #include "dedloc/security/identity.h"
 
 namespace dedloc::audit {
@@ -122,7 +122,7 @@ Result<PeerLog> read_log(const std::vector<fs::path>& files) {
     for (const fs::path& path : files) {
         const auto content = base::read_file(path.string(), log_bytes_max);
         if (!content) return Error(ErrorKind::bad_input, content.error().message());
-        for (Bytes& certificate : collab::read_certificate_log(base::as_bytes(*content)))
+        for (Bytes& certificate : replica::read_certificate_log(base::as_bytes(*content)))
             log.certificates.push_back(std::move(certificate));
     }
     return log;
@@ -135,7 +135,8 @@ std::vector<fs::path> log_files(const fs::path& folder) {
     for (const auto& entry : fs::directory_iterator(folder, code))
         names.push_back(entry.path().filename().string());
     std::vector<fs::path> files;
-    for (const std::string& name : collab::certificate_files(names)) files.push_back(folder / name);
+    for (const std::string& name : replica::certificate_files(names))
+        files.push_back(folder / name);
     return files;
 }
 
@@ -262,7 +263,7 @@ Result<std::vector<PeerLog>> read_logs(const std::vector<std::string>& paths) {
             return make_error(ErrorKind::bad_input,
                               "{} holds no {}: name a peer's folder, or the folder of several",
                               path,
-                              collab::certificates_file);
+                              replica::certificates_file);
         for (const std::vector<fs::path>& files : peers) {
             DEDLOC_TRY(PeerLog log, read_log(files));
             add_evidence(files.front().parent_path().string(), log.evidence);

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "dedloc/base/file.h"
-#include "dedloc/collab/evidence_log.h"
-#include "dedloc/collab/gradient_case.h"
 #include "dedloc/runtime/work_in_place.h"
 #include "dedloc/security/hash.h"
+#include "dedloc/validation/evidence_log.h"
+#include "dedloc/validation/gradient_case.h"
 
 namespace dedloc::audit {
 namespace {
@@ -22,17 +22,16 @@ bool needs_proof(const robust::Order& order) {
            order.kind == robust::OrderKind::probation;
 }
 
-averaging::EvidenceRules rules_of(const collab::RobustConfig& robust,
-                                  const std::string& precision) {
+averaging::EvidenceRules rules_of(const run::RobustConfig& robust, const std::string& precision) {
     averaging::EvidenceRules rules;
-    collab::GradientRules gradients;
+    validation::GradientRules gradients;
     gradients.tolerance = robust.tolerance_for(precision);
     gradients.right_needed = static_cast<std::uint32_t>(robust.probation);
-    collab::add_gradient_rules(rules, gradients);
+    validation::add_gradient_rules(rules, gradients);
     return rules;
 }
 
-allreduce::CenteredClipRule clip_rule_of(const collab::RobustConfig& robust) {
+allreduce::CenteredClipRule clip_rule_of(const run::RobustConfig& robust) {
     return {.tau = robust.tau,
             .iterations_max = static_cast<std::uint32_t>(robust.iterations_max),
             .eps = robust.eps,
@@ -107,13 +106,13 @@ OrderReport audit_orders(const ChainBook& book,
 
 void add_evidence(const std::string& folder, KeptEvidence& evidence) {
     std::error_code code;
-    const fs::path kept = fs::path(folder) / collab::evidence_folder;
+    const fs::path kept = fs::path(folder) / validation::evidence_folder;
     for (const auto& entry : fs::directory_iterator(kept, code)) {
         const auto content = base::read_file(entry.path().string(), piece_bytes_max);
         if (!content) continue;
         const std::string name = entry.path().filename().string();
         if (name == "run.toml") {
-            auto run = collab::parse_run_file(*content, entry.path().string());
+            auto run = run::parse_run_file(*content, entry.path().string());
             if (run && !evidence.run) evidence.run = *std::move(run);
             continue;
         }

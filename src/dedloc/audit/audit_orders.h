@@ -1,6 +1,6 @@
 // Orders that certificates give about peers, checked against the evidence that peers kept on disk
-// (collab/evidence_log.h): a ban, an elimination or a probation without evidence, or with one that
-// proves nothing, is a problem of the run.
+// (validation/evidence_log.h): a ban, an elimination or a probation without evidence, or with one
+// that proves nothing, is a problem of the run.
 //
 // Thread: any. Cost: that of the evidence; a reduction that is proved wrong is made again.
 
@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "dedloc/audit/chain_book.h"
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 
 namespace dedloc::audit {
 
 struct KeptEvidence {
     std::map<Digest, Bytes> pieces;
-    std::optional<collab::RunFile> run;  // whose rules they follow
+    std::optional<run::RunFile> run;  // whose rules they follow
 };
 
 struct OrderReport {

@@ -11,9 +11,8 @@ namespace {
 constexpr std::string_view endings[] = {" left", " is gone without a word"};
 
 // Empty: the event names nobody.
-std::string name_in(const collab::Event& event) {
-    if (event.peer.is_empty() || !event.is<collab::events::PeerLeft, collab::events::PeerLost>())
-        return {};
+std::string name_in(const events::Event& event) {
+    if (event.peer.is_empty() || !event.is<events::PeerLeft, events::PeerLost>()) return {};
     for (const std::string_view ending : endings) {
         if (!event.text.ends_with(ending)) continue;
         std::string name = event.text.substr(0, event.text.size() - ending.size());

@@ -61,9 +61,9 @@ std::vector<std::string> lines_of(const char* text) {
 }
 
 // The newest events, for whoever asks.
-class EventQueue final : public collab::EventSink {
+class EventQueue final : public events::EventSink {
   public:
-    void record(const collab::Event& event) override {
+    void record(const events::Event& event) override {
         std::string line = monitor::to_json_line(event);
         const std::lock_guard lock(mutex_);
         if (lines_.size() >= kept_events_max) lines_.pop_front();
@@ -85,9 +85,9 @@ class EventQueue final : public collab::EventSink {
 // A model that is reached by its owner's functions.
 class CalledModel final : public trainer::Gradients {
   public:
-    CalledModel(const dedloc_model_calls& calls, collab::Layout layout)
+    CalledModel(const dedloc_model_calls& calls, run::Layout layout)
         : calls_(calls), layout_(std::move(layout)) {}
-    const collab::Layout& layout() const override { return layout_; }
+    const run::Layout& layout() const override { return layout_; }
     void load(std::span<const float> parameters, std::span<const float> buffers) override {
         calls_.load(calls_.self, parameters.data(), buffers.data());
     }
@@ -106,7 +106,7 @@ class CalledModel final : public trainer::Gradients {
 
   private:
     dedloc_model_calls calls_;
-    collab::Layout layout_;
+    run::Layout layout_;
 };
 
 Result<trainer::ElementType> type_of(const dedloc_tensor& tensor) {
@@ -162,8 +162,8 @@ Result<Model> read_model(std::span<const dedloc_tensor> tensors, bool in_memory)
     return model;
 }
 
-collab::Layout layout_of(const std::vector<trainer::PlacedTensor>& tensors) {
-    collab::Layout layout;
+run::Layout layout_of(const std::vector<trainer::PlacedTensor>& tensors) {
+    run::Layout layout;
     for (const trainer::PlacedTensor& tensor : tensors) {
         if (!tensor.trained) {
             layout.buffers_count += tensor.count;
@@ -178,11 +178,11 @@ collab::Layout layout_of(const std::vector<trainer::PlacedTensor>& tensors) {
     return layout;
 }
 
-nlohmann::json json_of(const collab::Status& status) {
+nlohmann::json json_of(const membership::Status& status) {
     return {{"id", status.peer.text()},
             {"name", status.name},
-            {"role", std::string(collab::to_string(status.role))},
-            {"phase", std::string(collab::to_string(status.phase))},
+            {"role", std::string(membership::to_string(status.role))},
+            {"phase", std::string(membership::to_string(status.phase))},
             {"step", status.step},
             {"samples", status.samples},
             {"samples_per_s", status.samples_per_s},
@@ -313,7 +313,7 @@ size_t dedloc_state_hash(const dedloc_loop* loop, char* out, size_t size) {
 
 size_t dedloc_status_json(const dedloc_loop* loop, char* out, size_t size) {
     nlohmann::json peers = nlohmann::json::array();
-    for (const collab::Status& status : loop->loop->peers()) peers.push_back(json_of(status));
+    for (const membership::Status& status : loop->loop->peers()) peers.push_back(json_of(status));
     const nlohmann::json all{{"self", loop->loop->peer_id().text()}, {"peers", std::move(peers)}};
     return write_text(
         all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), out, size);

@@ -22,11 +22,11 @@
 #include "dedloc/cli/trainer_watch.h"
 #include "dedloc/cli/use_watch.h"
 #include "dedloc/collab/collaboration_service.h"
-#include "dedloc/collab/join_string.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
+#include "dedloc/run/join_string.h"
 #include "dedloc/runtime/machine.h"
 
 namespace dedloc::cli {
@@ -90,7 +90,7 @@ class AssistRun {
     std::unique_ptr<monitor::EventFan> fan_;
     bool begun_ = false;
     bool interrupted_ = false;
-    collab::Status status_;
+    membership::Status status_;
     TrainerWatch::News trainer_news_ = TrainerWatch::News::none;
     averaging::AggregatorWork work_;
     UseWatch use_;
@@ -104,13 +104,13 @@ std::optional<Failure> AssistRun::begin() {
     if (!log) return failure(ExitCode::disk, log.error());
     log_ = *std::move(log);
     fan_ =
-        std::make_unique<monitor::EventFan>(std::vector<collab::EventSink*>{log_.get(), &mailbox_});
-    const Ok copied = write_private_file(file(run_copy_file), collab::to_toml(invitation_.run));
+        std::make_unique<monitor::EventFan>(std::vector<events::EventSink*>{log_.get(), &mailbox_});
+    const Ok copied = write_private_file(file(run_copy_file), run::to_toml(invitation_.run));
     if (!copied) return failure(ExitCode::disk, copied.error());
     collab::Options options;
     options.run = invitation_.run;
     invitation_.hand_over(options);
-    options.role = collab::Role::aggregator;
+    options.role = membership::Role::aggregator;
     options.name = options_.name.empty() ? host_name() : options_.name;
     options.join_patience = reach_patience;
     options.upload_max = options_.plan_up * megabit_bytes;
@@ -118,7 +118,7 @@ std::optional<Failure> AssistRun::begin() {
     options.reduce_bytes_max = static_cast<std::size_t>(options_.memory_mib) << 20;
     // Averages of ours, for members that missed them; the members have them as well.
     options.kept_bytes_max = options.reduce_bytes_max;
-    options.kept_bytes_most = collab::kept_averages_most(runtime::memory_allowed());
+    options.kept_bytes_most = replica::kept_averages_most(runtime::memory_allowed());
     const auto begun = service_.begin(std::move(options), fan_.get());
     if (!begun) return failure(begun.error());
     begun_ = true;
@@ -132,13 +132,13 @@ std::optional<Failure> AssistRun::begin() {
 
 void AssistRun::tell_caps(const runtime::LineCaps& caps) {
     caps_told_ = caps;
-    const collab::Event event = caps_event(caps, node_.clock().wall_now());
+    const events::Event event = caps_event(caps, node_.clock().wall_now());
     screen_.say(event.text);
     fan_->record(event);
 }
 
 void AssistRun::look() {
-    std::vector<collab::Status> statuses;
+    std::vector<membership::Status> statuses;
     runtime::LineCaps caps;
     node_.run_on_network_thread([&] {
         const collab::Collaboration& collaboration = service_.collaboration();
@@ -150,8 +150,8 @@ void AssistRun::look() {
     if (caps != caps_told_) tell_caps(caps);
     const double now = steady_seconds();
     trainer_news_ = trainers_.look(now, statuses);
-    for (const collab::Event& event : mailbox_.take()) {
-        if (event.is<collab::events::PeerLeft>()) trainers_.left(event.peer);
+    for (const events::Event& event : mailbox_.take()) {
+        if (event.is<events::PeerLeft>()) trainers_.left(event.peer);
         model_.add(event);
     }
     model_.update(std::move(statuses), node_.clock().wall_now());
@@ -191,7 +191,7 @@ void AssistRun::refresh_join_string() {
     fan_->record({.time = node_.clock().wall_now(),
                   .step = status_.step,
                   .text = written.error().message(),
-                  .what = collab::events::JoinFileFailed{}});
+                  .what = events::JoinFileFailed{}});
 }
 
 std::optional<Failure> AssistRun::assist() {
@@ -229,7 +229,7 @@ void AssistRun::print(const std::optional<Failure>& failed) {
     nlohmann::ordered_json json{{"ok", !failed}};
     if (failed) json["error"] = failed->message;
     json["run"] = invitation_.run.name;
-    json["run_hash"] = collab::run_hash(invitation_.run).hex();
+    json["run_hash"] = run::run_hash(invitation_.run).hex();
     json["peer"] = id_.text();
     json["step"] = status_.step;
     json["rounds"] = work_.rounds;
@@ -266,7 +266,7 @@ int AssistRun::run() {
 }  // namespace
 
 int run_assist(const AssistOptions& options) {
-    const auto join = collab::parse_join_string(options.join_string);
+    const auto join = run::parse_join_string(options.join_string);
     if (!join) return report_early(failure(join.error()), options.json);
     auto opened = open_node(join->run, opening_options(options));
     if (!opened) return report_early(opened.failure(), options.json);

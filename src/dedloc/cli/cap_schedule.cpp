@@ -169,11 +169,11 @@ std::string caps_in_words(const runtime::LineCaps& caps) {
     return fmt::format("sends {}, receives {}", cap_in_words(caps.up), cap_in_words(caps.down));
 }
 
-collab::Event caps_event(const runtime::LineCaps& caps, WallSeconds now) {
+events::Event caps_event(const runtime::LineCaps& caps, WallSeconds now) {
     return {.time = now,
             .text = "this peer " + caps_in_words(caps),
-            .what = collab::events::CapsChanged{.up_mbit = caps.up / megabit_of_cap_bytes,
-                                                .down_mbit = caps.down / megabit_of_cap_bytes}};
+            .what = events::CapsChanged{.up_mbit = caps.up / megabit_of_cap_bytes,
+                                        .down_mbit = caps.down / megabit_of_cap_bytes}};
 }
 
 }  // namespace dedloc::cli

@@ -18,7 +18,7 @@
 
 #include "dedloc/base/result.h"
 #include "dedloc/base/time.h"
-#include "dedloc/collab/events.h"
+#include "dedloc/events/events.h"
 #include "dedloc/runtime/limited_network.h"
 
 namespace dedloc::cli {
@@ -64,6 +64,6 @@ Result<std::function<runtime::LineCaps(WallSeconds)>> caps_of_day(const std::str
 // For people: "sends at most 5 Mb/s, receives without limit".
 std::string caps_in_words(const runtime::LineCaps& caps);
 // Other caps are in force than before (docs/events.md).
-collab::Event caps_event(const runtime::LineCaps& caps, WallSeconds now);
+events::Event caps_event(const runtime::LineCaps& caps, WallSeconds now);
 
 }  // namespace dedloc::cli

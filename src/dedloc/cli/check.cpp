@@ -15,13 +15,13 @@
 #include "dedloc/cli/robust_words.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/task_progress.h"
-#include "dedloc/collab/kept_averages.h"
 #include "dedloc/collab/recomputable.h"
-#include "dedloc/collab/run_file.h"
-#include "dedloc/collab/run_hints.h"
-#include "dedloc/collab/vector_codecs.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/planner/split.h"
+#include "dedloc/replica/kept_averages.h"
+#include "dedloc/run/run_file.h"
+#include "dedloc/run/run_hints.h"
+#include "dedloc/run/vector_codecs.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/training_task.h"
 #include "dedloc/trainer/micro_batch.h"
@@ -29,7 +29,7 @@
 namespace dedloc::cli {
 namespace {
 
-std::string stop_text(const collab::StopConfig& stop) {
+std::string stop_text(const run::StopConfig& stop) {
     std::string text;
     const auto add = [&](std::string part) { text += (text.empty() ? "" : " or ") + part; };
     if (stop.steps > 0) add(fmt::format("{} global steps", stop.steps));
@@ -38,7 +38,7 @@ std::string stop_text(const collab::StopConfig& stop) {
     return text.empty() ? "never (until its peers leave)" : "after " + text;
 }
 
-std::string inner_text(const collab::LocalConfig& local) {
+std::string inner_text(const run::LocalConfig& local) {
     const bool momentum =
         local.optimizer.kind == optim::OptimizerKind::sgd && local.optimizer.momentum > 0;
     return fmt::format("{}{}, rate {:.3g}",
@@ -48,12 +48,12 @@ std::string inner_text(const collab::LocalConfig& local) {
 }
 
 // Steps of each of so many equal peers between two averages.
-double inner_steps(const collab::RunFile& run, int peers) {
+double inner_steps(const run::RunFile& run, int peers) {
     return static_cast<double>(run.batch.target) /
            (static_cast<double>(run.local->batch) * static_cast<double>(peers));
 }
 
-void print_local(const collab::RunFile& run, const CheckOptions& options) {
+void print_local(const run::RunFile& run, const CheckOptions& options) {
     say(stdout,
         "  inner  each peer makes a step of its own after {} of its samples ({}): {:.3g} each of "
         "{} equal peers\n"
@@ -102,14 +102,14 @@ double first_loss(const std::vector<tasks::Measure>& first) {
     return tasks::value_of(first, "masked_loss") + tasks::value_of(first, "order_loss");
 }
 
-Ok forecast_round(const collab::RunFile& run,
-                  const collab::Layout& layout,
+Ok forecast_round(const run::RunFile& run,
+                  const run::Layout& layout,
                   const CheckOptions& options,
                   Forecast& forecast) {
     const std::uint64_t elements = layout.vector_count();
     forecast.elements = elements;
-    forecast.element_bytes = codec::element_bytes(collab::vector_codecs(run.averaging, layout));
-    forecast.codecs = collab::describe_codecs(run.averaging, layout);
+    forecast.element_bytes = codec::element_bytes(run::vector_codecs(run.averaging, layout));
+    forecast.codecs = run::describe_codecs(run.averaging, layout);
     const double bytes = forecast.element_bytes * static_cast<double>(elements);
     constexpr double bits = 8;
     constexpr double mega = 1e6;
@@ -128,13 +128,13 @@ Ok forecast_round(const collab::RunFile& run,
 constexpr double long_s = 1;  // a user should see that something happens
 
 // Finds what a trainer here would find at its start, on samples of nobody.
-Ok find_micro_batch(const collab::RunFile& run,
+Ok find_micro_batch(const run::RunFile& run,
                     const tasks::TrainingTask& task,
                     const CheckOptions& options,
                     collab::Learner& learner,
                     Forecast& forecast) {
     forecast.micro = run.batch.micro;
-    if (run.batch.micro != collab::micro_auto) return {};
+    if (run.batch.micro != run::micro_auto) return {};
     const auto now = [] { return TimePoint{std::chrono::steady_clock::now().time_since_epoch()}; };
     const auto told = [&](std::uint64_t samples, double seconds) {
         if (!options.json && seconds >= long_s)
@@ -176,7 +176,7 @@ Ok time_micro_batch(collab::Learner& learner, Forecast& forecast) {
     return {};
 }
 
-Result<Forecast> forecast_of(const collab::RunFile& run,
+Result<Forecast> forecast_of(const run::RunFile& run,
                              const tasks::TrainingTask& task,
                              const CheckOptions& options) {
     Forecast forecast;
@@ -184,14 +184,14 @@ Result<Forecast> forecast_of(const collab::RunFile& run,
     const PeerId nobody = security::Identity::generate().id();
     DEDLOC_TRY(const auto learner, task.learner(nobody));
     DEDLOC_TRY_VOID(collab::check_recomputable(run, *learner, nobody));
-    const collab::Layout layout = learner->layout();
+    const run::Layout layout = learner->layout();
     forecast.parameters = layout.parameters_count;
     DEDLOC_TRY_VOID(forecast_round(run, layout, options, forecast));
     forecast.kept_bytes =
-        collab::kept_averages_bytes(layout.vector_count(),
-                                    forecast.element_bytes,
-                                    collab::kept_averages_usual,
-                                    collab::kept_averages_most(runtime::memory_allowed()));
+        replica::kept_averages_bytes(layout.vector_count(),
+                                     forecast.element_bytes,
+                                     replica::kept_averages_usual,
+                                     replica::kept_averages_most(runtime::memory_allowed()));
     DEDLOC_TRY(forecast.texts, task.sample_texts(static_cast<std::uint64_t>(options.samples)));
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
@@ -215,7 +215,7 @@ Result<Forecast> forecast_of(const collab::RunFile& run,
         return forecast;
     }
     if (seconds < slow_sample_s) {
-        if (!options.json && run.batch.micro == collab::micro_auto)
+        if (!options.json && run.batch.micro == run::micro_auto)
             say(stderr, "  the loss of {} held-out samples …\n", first_samples);
         begun = std::chrono::steady_clock::now();
         DEDLOC_TRY(forecast.first, task.measure(parameters, buffers, first_samples));
@@ -251,7 +251,7 @@ nlohmann::ordered_json to_json(const Forecast& forecast, const CheckOptions& opt
     return json;
 }
 
-void print(const Forecast& forecast, const collab::RunFile& run, const CheckOptions& options) {
+void print(const Forecast& forecast, const run::RunFile& run, const CheckOptions& options) {
     constexpr double mib = 1024.0 * 1024.0;
     if (!forecast.micro_text.empty()) say(stdout, "  micro  {}\n", forecast.micro_text);
     say(stdout, "  model  {} parameters\n", forecast.parameters);
@@ -332,7 +332,7 @@ int run_check(const CheckOptions& options) {
     const bool elsewhere = !task && task.error().kind() == ErrorKind::unsupported;
     if (!task && !elsewhere) return report(failure(task.error()));
     if (!elsewhere) run->task = (*task)->decided_config().value_or(run->task);
-    const std::string hash = collab::run_hash(*run).hex();
+    const std::string hash = run::run_hash(*run).hex();
     Result<Forecast> forecast = Forecast();
     if (!elsewhere) {
         if (!options.json) say(stderr, "computing some samples to measure …\n");
@@ -348,7 +348,7 @@ int run_check(const CheckOptions& options) {
             json["inner_steps"] = inner_steps(*run, options.peers);
         }
         if (!elsewhere) json.update(to_json(*forecast, options));
-        json["hints"] = collab::hints_about(*run);
+        json["hints"] = run::hints_about(*run);
         say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
@@ -360,12 +360,12 @@ int run_check(const CheckOptions& options) {
         hash.substr(0, 8),
         description,
         run->batch.target,
-        run->batch.micro == collab::micro_auto ? "as many as each measures to be best"
-                                               : fmt::format("{}", run->batch.micro),
+        run->batch.micro == run::micro_auto ? "as many as each measures to be best"
+                                            : fmt::format("{}", run->batch.micro),
         stop_text(run->stop));
     if (run->local) print_local(*run, options);
     if (!elsewhere) print(*forecast, *run, options);
-    for (const std::string& hint : collab::hints_about(*run)) say(stdout, "  hint   {}\n", hint);
+    for (const std::string& hint : run::hints_about(*run)) say(stdout, "  hint   {}\n", hint);
     return 0;
 }
 

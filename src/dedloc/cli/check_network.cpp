@@ -20,9 +20,9 @@
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/collab/collaboration_service.h"
-#include "dedloc/collab/join_string.h"
-#include "dedloc/collab/secret_authorizer.h"
+#include "dedloc/membership/secret_authorizer.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/run/join_string.h"
 
 namespace dedloc::cli {
 namespace {
@@ -37,11 +37,11 @@ struct Reached {
 
 // A run's relays are for those who may join it: each peer is shown that this machine may.
 // In a run that lets in by invitation that takes a token, and a code is good once.
-Task<void> show_that_we_may_join(p2p::Host& host, PeerId peer, collab::JoinString join) {
+Task<void> show_that_we_may_join(p2p::Host& host, PeerId peer, run::JoinString join) {
     if (!join.authority.is_empty()) co_return;
-    auto authorizer = std::make_shared<collab::SecretAuthorizer>(join.secret);
+    auto authorizer = std::make_shared<membership::SecretAuthorizer>(join.secret);
     std::erase_if(join.addresses, [&peer](const std::string& address) {
-        const auto parts = collab::split_peer_address(address);
+        const auto parts = run::split_peer_address(address);
         return !parts || parts->peer != peer;
     });
     const TimePoint deadline = host.clock().now() + dial_patience;
@@ -50,11 +50,11 @@ Task<void> show_that_we_may_join(p2p::Host& host, PeerId peer, collab::JoinStrin
     if (run) host.protect(peer, true);
 }
 
-Task<Result<Reached>> reach_peers(p2p::Host& host, collab::JoinString join) {
+Task<Result<Reached>> reach_peers(p2p::Host& host, run::JoinString join) {
     Reached reached;
     std::vector<PeerId> asked;
     for (const std::string& address : join.addresses)
-        if (const auto parts = collab::split_peer_address(address)) {
+        if (const auto parts = run::split_peer_address(address)) {
             host.add_addresses(parts->peer, std::vector<std::string>(1, parts->address));
             if (std::ranges::find(asked, parts->peer) == asked.end()) asked.push_back(parts->peer);
         }
@@ -197,7 +197,7 @@ p2p::NatReport watch_until_known(const collab::Node& node, double seconds_max, b
 
 int run_check_network(const CheckNetworkOptions& options) {
     catch_interrupts();
-    const auto join = collab::parse_join_string(options.join_string);
+    const auto join = run::parse_join_string(options.join_string);
     if (!join) return report_early(failure(join.error()), options.json);
     const auto folder = make_check_folder();
     if (!folder) return report_early(failure(folder.error()), options.json);

@@ -116,7 +116,7 @@ void CheckpointHook::start(Work work) {
         .error_file = options_.log_directory + "/hook.err",
         .niceness = 5};
     auto process = runtime::ChildProcess::start(child);
-    if (!process) return tell_(collab::events::PublishFailed{}, process.error().message());
+    if (!process) return tell_(events::PublishFailed{}, process.error().message());
     process_.emplace(*std::move(process));
     running_ = std::move(work);
     started_ = now_s();
@@ -131,9 +131,9 @@ void CheckpointHook::ended() {
     const std::string also =
         skipped == 0 ? "" : fmt::format(" ({} between were skipped: it is slow)", skipped);
     if (end.exit_code == 0 && end.signal == 0)
-        return tell_(collab::events::Published{},
+        return tell_(events::Published{},
                      fmt::format("published the state of step {}{}", step, also));
-    tell_(collab::events::PublishFailed{},
+    tell_(events::PublishFailed{},
           fmt::format("publishing the state of step {} failed ({}{}){}; the checkpoint itself is "
                       "whole: {}",
                       step,
@@ -154,7 +154,7 @@ void CheckpointHook::give_up() {
     for (auto* work : {&running_, &waiting_}) {
         if (!*work) continue;
         const Work left = *std::exchange(*work, std::nullopt);
-        tell_(collab::events::PublishFailed{},
+        tell_(events::PublishFailed{},
               fmt::format("the state of step {} was not published: there was no time left; the "
                           "checkpoint itself is whole: {}",
                           left.step,

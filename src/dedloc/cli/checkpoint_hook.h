@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/collab/events.h"
+#include "dedloc/events/events.h"
 #include "dedloc/runtime/child_process.h"
 
 namespace dedloc::cli {
@@ -41,7 +41,7 @@ struct HookOptions {
 class CheckpointHook {
   public:
     // Tells Published and PublishFailed, with a sentence.
-    using Tell = std::function<void(collab::events::Any what, std::string text)>;
+    using Tell = std::function<void(events::Any what, std::string text)>;
     CheckpointHook(HookOptions options, Tell tell);
 
     bool wanted() const { return !options_.command.empty() || !options_.publish_directory.empty(); }

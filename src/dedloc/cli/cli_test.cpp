@@ -19,9 +19,9 @@
 #include "dedloc/cli/trainer_watch.h"
 #include "dedloc/cli/use_watch.h"
 #include "dedloc/cli/warm_start.h"
-#include "dedloc/collab/join_string.h"
-#include "dedloc/collab/model_state.h"
-#include "dedloc/collab/run_file.h"
+#include "dedloc/replica/model_state.h"
+#include "dedloc/run/join_string.h"
+#include "dedloc/run/run_file.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/registry.h"
@@ -71,18 +71,18 @@ TEST(ExitCodes, kinds_of_errors_have_their_codes) {
 }
 
 TEST(RunTemplates, are_valid_and_the_demo_is_the_example) {
-    const auto text = run_template(collab::default_task().kind);
+    const auto text = run_template(run::default_task().kind);
     ASSERT_TRUE(text);
-    const auto run = collab::parse_run_file(*text, "template");
+    const auto run = run::parse_run_file(*text, "template");
     ASSERT_TRUE(run) << to_string(run.error());
     // Only the name and the end are not the default.
-    collab::RunFile plain;
-    plain.task = collab::default_task();
+    run::RunFile plain;
+    plain.task = run::default_task();
     plain.name = run->name;
     plain.stop = run->stop;
-    EXPECT_EQ(collab::differences(*run, plain), std::vector<std::string>{});
+    EXPECT_EQ(run::differences(*run, plain), std::vector<std::string>{});
     EXPECT_EQ(content_of(repository("examples/demo.toml")), demo_run_file());
-    EXPECT_TRUE(collab::parse_run_file(demo_run_file(), "demo"));
+    EXPECT_TRUE(run::parse_run_file(demo_run_file(), "demo"));
     EXPECT_FALSE(run_template("nothing"));
 }
 
@@ -92,11 +92,11 @@ TEST(RunTemplates, of_every_task_have_the_canonical_form_of_the_first_version) {
     for (const std::string& task : tasks::task_kinds()) {
         const auto text = run_template(task);
         ASSERT_TRUE(text) << task;
-        const auto run = collab::parse_run_file(*text, task);
+        const auto run = run::parse_run_file(*text, task);
         ASSERT_TRUE(run) << to_string(run.error());
         const std::string path = folder + "/" + task + ".canonical";
         if (!std::filesystem::exists(path)) continue;  // a task that is younger
-        EXPECT_EQ(collab::to_toml(*run), content_of(path)) << task;
+        EXPECT_EQ(run::to_toml(*run), content_of(path)) << task;
     }
 }
 
@@ -105,12 +105,12 @@ TEST(RunFiles, have_the_canonical_form_and_hash_of_the_first_version) {
     for (const auto& entry :
          std::filesystem::directory_iterator(repository("tests/vectors/run_files"))) {
         if (entry.path().extension() != ".toml") continue;
-        const auto run = collab::parse_run_file(content_of(entry.path().string()), "run.toml");
+        const auto run = run::parse_run_file(content_of(entry.path().string()), "run.toml");
         ASSERT_TRUE(run) << entry.path() << to_string(run.error());
         const std::string canonical =
             content_of(std::filesystem::path(entry.path()).replace_extension("canonical").string());
-        EXPECT_EQ(collab::to_toml(*run), canonical) << entry.path();
-        EXPECT_EQ(collab::run_hash(*run), security::sha256(as_bytes(canonical)));
+        EXPECT_EQ(run::to_toml(*run), canonical) << entry.path();
+        EXPECT_EQ(run::run_hash(*run), security::sha256(as_bytes(canonical)));
         ++compared;
     }
     EXPECT_EQ(compared, 5u);
@@ -135,7 +135,7 @@ TEST(RunTemplates, local_updates_need_only_be_uncommented) {
         if (tasks::find_task(task)->run_template.local_example.empty()) continue;
         const auto text = run_template(task);
         ASSERT_TRUE(text);
-        const auto run = collab::parse_run_file(with_local_updates(*text), "template");
+        const auto run = run::parse_run_file(with_local_updates(*text), "template");
         ASSERT_TRUE(run) << to_string(run.error());
         ASSERT_TRUE(run->local) << task;
         EXPECT_EQ(run->local->optimizer.kind, optim::OptimizerKind::adamw);
@@ -310,10 +310,10 @@ std::string at_peer(const std::string& address) {
 }
 
 std::string string_with(const std::vector<std::string>& addresses) {
-    collab::JoinString join;
+    run::JoinString join;
     join.run.bytes.fill(1);
     for (const std::string& address : addresses) join.addresses.push_back(at_peer(address));
-    return collab::to_text(join);
+    return run::to_text(join);
 }
 
 const std::string at_home = string_with({"/ip4/192.168.1.5/tcp/4001"});
@@ -374,13 +374,13 @@ TEST(JoinOffer, shows_at_once_what_needs_no_help) {
 // A task that learns from text.
 std::string text_task() {
     for (const std::string& name : tasks::task_kinds())
-        for (const collab::SectionSchema& section : tasks::find_task(name)->schema.sections)
+        for (const run::SectionSchema& section : tasks::find_task(name)->schema.sections)
             if (section.name == tasks::text_section_name) return name;
     return {};
 }
 
 TEST(JoinOffer, says_that_others_need_the_runs_own_data) {
-    collab::TaskConfig task = collab::default_task();
+    run::TaskConfig task = run::default_task();
     EXPECT_EQ(own_data(task), "") << "pictures";
     task.kind = text_task();
     for (const char* packaged : {"kjv", "kjv?weight=2", "no source"}) {
@@ -415,7 +415,7 @@ TEST(JoinStringSource, takes_it_from_the_argument_a_file_or_the_first_line_of_st
     ASSERT_TRUE(write_private_file(folder.file("join.txt"), from_outside + "\n"));
     const auto of_file = join_string_from("@" + folder.file("join.txt"));
     ASSERT_TRUE(of_file);
-    EXPECT_TRUE(collab::parse_join_string(*of_file));
+    EXPECT_TRUE(run::parse_join_string(*of_file));
     EXPECT_EQ(join_string_from("@" + folder.file("nothing")).error().kind(), ErrorKind::bad_input);
     int ends[2];
     ASSERT_EQ(::pipe(ends), 0);
@@ -435,15 +435,15 @@ TEST(JoinStringSource, takes_it_from_the_argument_a_file_or_the_first_line_of_st
 
 class WarmStartTest : public testing::Test {
   protected:
-    static collab::Layout layout(std::uint64_t parameters) {
-        collab::Layout layout;
+    static run::Layout layout(std::uint64_t parameters) {
+        run::Layout layout;
         layout.parameters.push_back({.name = "all", .offset = 0, .count = parameters});
         layout.parameters_count = parameters;
         layout.buffers_count = 1;
         return layout;
     }
-    static collab::RunFile run(optim::OptimizerKind kind) {
-        collab::RunFile run;
+    static run::RunFile run(optim::OptimizerKind kind) {
+        run::RunFile run;
         run.name = "later";
         run.optimizer.kind = kind;
         return run;
@@ -467,7 +467,7 @@ class WarmStartTest : public testing::Test {
 };
 
 TEST_F(WarmStartTest, a_new_run_has_the_old_numbers_and_counts_from_zero) {
-    const collab::RunFile later = run(optim::OptimizerKind::sgd);
+    const run::RunFile later = run(optim::OptimizerKind::sgd);
     const auto start = warm_start(later, layout(3), learned());
     ASSERT_TRUE(start) << start.error().message();
     EXPECT_EQ(section(*start, "parameters"), (std::vector<float>{1, 2, 3}));
@@ -475,7 +475,7 @@ TEST_F(WarmStartTest, a_new_run_has_the_old_numbers_and_counts_from_zero) {
     EXPECT_EQ(section(*start, "buffers"), std::vector<float>{9});
     EXPECT_EQ(start->state->step(), 0u);
     EXPECT_EQ(start->state->info().samples, 0u);
-    EXPECT_TRUE(collab::check_state(later, layout(3), *start->state));
+    EXPECT_TRUE(replica::check_state(later, layout(3), *start->state));
     EXPECT_NE(start->told.find("moments are taken, too"), std::string::npos) << start->told;
 }
 
@@ -505,21 +505,21 @@ TEST_F(WarmStartTest, another_model_is_refused_with_both_sizes) {
 // and know nothing of what it learned.
 TEST_F(WarmStartTest, a_model_of_words_keeps_its_tokenizer) {
     const auto of_words = [](const std::string& hash) {
-        collab::TaskConfig task;
+        run::TaskConfig task;
         task.kind = text_task();
-        task.set_section(collab::section_from(tasks::text_section_name,
-                                              tasks::TextKeys{.tokenizer_hash = hash}));
+        task.set_section(
+            run::section_from(tasks::text_section_name, tasks::TextKeys{.tokenizer_hash = hash}));
         return task;
     };
     const std::string own(64, 'a');
     const std::string other(64, 'b');
     WarmSource source = learned();
     source.task = of_words(own);
-    collab::TaskConfig open = of_words("none");
+    run::TaskConfig open = of_words("none");
     ASSERT_TRUE(inherit(open, source));
     EXPECT_EQ(tasks::text_keys(open).tokenizer_hash, own);
     EXPECT_TRUE(inherit(open, source)) << "named by the run file, too";
-    collab::TaskConfig another = of_words(other);
+    run::TaskConfig another = of_words(other);
     const Ok refused = inherit(another, source);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().kind(), ErrorKind::bad_input);
@@ -536,7 +536,7 @@ TEST_F(WarmStartTest, a_model_of_words_keeps_its_tokenizer) {
     EXPECT_NE(unknown.error().message().find("copy text.tokenizer_hash from its run.toml"),
               std::string::npos)
         << unknown.error().message();
-    collab::TaskConfig pictures = collab::default_task();
+    run::TaskConfig pictures = run::default_task();
     EXPECT_TRUE(inherit(pictures, source));
 }
 
@@ -570,8 +570,8 @@ TEST(CheckpointSource, knows_the_folder_of_the_peer_that_saved_it) {
 
 struct Told {
     CheckpointHook::Tell tell() {
-        return [this](const collab::events::Any& what, const std::string& text) {
-            all += fmt::format("{}: {}\n", collab::Event{.what = what}.kind(), text);
+        return [this](const events::Any& what, const std::string& text) {
+            all += fmt::format("{}: {}\n", events::Event{.what = what}.kind(), text);
         };
     }
     std::string all;
@@ -718,8 +718,8 @@ PeerId trainer_id(char name) {
     return security::Identity::from_seed(seed).value().id();
 }
 
-collab::Status trainer(char name, collab::Phase phase = collab::Phase::computing) {
-    collab::Status status;
+membership::Status trainer(char name, membership::Phase phase = membership::Phase::computing) {
+    membership::Status status;
     status.peer = trainer_id(name);
     status.phase = phase;
     return status;
@@ -740,8 +740,8 @@ TEST(TrainerWatch, an_outage_is_said_once_and_outlived) {
 }
 
 TEST(TrainerWatch, who_never_heard_of_a_trainer_gives_up_soon) {
-    collab::Status assistant = trainer('x');
-    assistant.role = collab::Role::aggregator;
+    membership::Status assistant = trainer('x');
+    assistant.role = membership::Role::aggregator;
     TrainerWatch watch(0);
     EXPECT_EQ(watch.look(60, {assistant}), News::none);
     EXPECT_EQ(watch.look(61, {assistant}), News::gone);
@@ -750,7 +750,7 @@ TEST(TrainerWatch, who_never_heard_of_a_trainer_gives_up_soon) {
 TEST(TrainerWatch, a_run_whose_trainers_all_left_in_order_is_not_waited_for) {
     TrainerWatch watch(0);
     EXPECT_EQ(watch.look(1, {trainer('a'), trainer('b')}), News::none);
-    EXPECT_EQ(watch.look(2, {trainer('a', collab::Phase::leaving), trainer('b')}), News::none);
+    EXPECT_EQ(watch.look(2, {trainer('a', membership::Phase::leaving), trainer('b')}), News::none);
     watch.left(trainer_id('b'));
     EXPECT_EQ(watch.look(62, {}), News::none);
     EXPECT_EQ(watch.look(63, {}), News::gone);

@@ -6,7 +6,7 @@
 
 namespace dedloc::cli {
 
-Result<collab::RunFile> decided_run(collab::RunFile run, const tasks::TaskOptions& options) {
+Result<run::RunFile> decided_run(run::RunFile run, const tasks::TaskOptions& options) {
     const tasks::TaskKind* kind = tasks::find_task(run.task.kind);
     if (!kind || !kind->is_undecided || !kind->is_undecided(run.task)) return run;
     DEDLOC_TRY(const auto task, tasks::make_task(run.task, options));

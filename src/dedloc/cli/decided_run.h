@@ -4,11 +4,11 @@
 // minutes); afterwards that is in the cache. Blocks. Errors: those of tasks::make_task.
 
 #pragma once
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 #include "dedloc/tasks/training_task.h"
 
 namespace dedloc::cli {
 
-Result<collab::RunFile> decided_run(collab::RunFile run, const tasks::TaskOptions& options);
+Result<run::RunFile> decided_run(run::RunFile run, const tasks::TaskOptions& options);
 
 }  // namespace dedloc::cli

@@ -28,11 +28,11 @@
 #include "dedloc/cli/run_templates.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/watcher.h"
-#include "dedloc/collab/join_string.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
 #include "dedloc/p2p/identity_file.h"
+#include "dedloc/run/join_string.h"
 #include "dedloc/runtime/child_process.h"
 
 namespace dedloc::cli {
@@ -138,7 +138,7 @@ class Demo {
     Clock::time_point started_ = Clock::now();
     std::string folder_;
     std::string run_path_;
-    collab::RunFile run_;
+    run::RunFile run_;
     std::string join_text_;
     std::vector<std::unique_ptr<DemoPeer>> peers_;
     std::unique_ptr<Watcher> watcher_;
@@ -149,12 +149,12 @@ std::optional<Failure> Demo::prepare() {
     std::string text(demo_run_file());
     std::string name = "demo.toml";
     if (!options_.run_file.empty()) {
-        auto read = read_text_file(options_.run_file, collab::run_file_bytes_max);
+        auto read = read_text_file(options_.run_file, run::run_file_bytes_max);
         if (!read) return failure(read.error());
         text = *std::move(read);
         name = options_.run_file;
     }
-    auto run = collab::parse_run_file(text, name);
+    auto run = run::parse_run_file(text, name);
     if (!run) return failure(run.error());
     run_ = *std::move(run);
     if (run_.stop.steps < 20)
@@ -229,8 +229,8 @@ std::optional<Failure> Demo::wait_for_join_string() {
     DemoPeer& host = *peers_.front();
     while (seconds() < join_patience_s) {
         const auto text = read_text_file(host.directory + "/" + std::string(join_file),
-                                         2 * collab::join_string_bytes_max);
-        if (text && collab::parse_join_string(*text)) {
+                                         2 * run::join_string_bytes_max);
+        if (text && run::parse_join_string(*text)) {
             join_text_ = text->substr(0, text->find_last_not_of(" \n") + 1);
             return std::nullopt;
         }
@@ -295,7 +295,7 @@ std::optional<Failure> Demo::unexpected_end() {
 std::optional<Failure> Demo::watch() {
     DemoScript script(run_.stop.steps);
     while (true) {
-        for (const collab::Event& event : watcher_->take_events()) model_->add(event);
+        for (const events::Event& event : watcher_->take_events()) model_->add(event);
         model_->update(watcher_->statuses(), watcher_->wall_now());
         const monitor::RunView view = model_->view();
         screen_.show(view);

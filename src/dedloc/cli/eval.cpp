@@ -17,8 +17,8 @@
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/task_progress.h"
 #include "dedloc/cli/watcher.h"
-#include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/training_task.h"
 
@@ -31,7 +31,7 @@ struct Evaluated {
     std::vector<tasks::Measure> measures;
 };
 
-Result<Evaluated> evaluate(const collab::RunFile& run,
+Result<Evaluated> evaluate(const run::RunFile& run,
                            const FoundCheckpoint& found,
                            const EvalOptions& options,
                            const collab::Node* node) {
@@ -47,12 +47,12 @@ Result<Evaluated> evaluate(const collab::RunFile& run,
     const PeerId anybody = security::Identity::generate().id();
     DEDLOC_TRY_VOID(check_fits(*task, MemoryUse::evaluation, memory_available()));
     DEDLOC_TRY(const auto learner, task->learner(anybody));
-    DEDLOC_TRY_VOID(collab::check_state(run, learner->layout(), snapshot));
-    learner->load(collab::parameters_of(snapshot), collab::buffers_of(snapshot));
+    DEDLOC_TRY_VOID(replica::check_state(run, learner->layout(), snapshot));
+    learner->load(replica::parameters_of(snapshot), replica::buffers_of(snapshot));
     Evaluated result;
     DEDLOC_TRY(result.evaluation, learner->evaluate());
     DEDLOC_TRY(result.measures,
-               task->measure(collab::parameters_of(snapshot), collab::buffers_of(snapshot), 0));
+               task->measure(replica::parameters_of(snapshot), replica::buffers_of(snapshot), 0));
     return result;
 }
 
@@ -68,7 +68,7 @@ int run_eval(const EvalOptions& options) {
     const auto found = find_checkpoint(options.checkpoint);
     if (!found) return report(failure(found.error()));
     for (const std::string& skipped : found->skipped) say(stderr, "dedloc: {}\n", skipped);
-    const auto run = collab::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
+    const auto run = run::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
     if (!run) return report(failure(run.error()));
     const state::PublishedState& state = *found->checkpoint.state;
     std::unique_ptr<Watcher> watcher;
@@ -76,7 +76,7 @@ int run_eval(const EvalOptions& options) {
         auto started = Watcher::start(options.join_string, "", to_seconds(reach_patience));
         if (!started) return report(started.failure());
         watcher = std::move(*started);
-        if (collab::run_hash(watcher->run()) != collab::run_hash(*run))
+        if (run::run_hash(watcher->run()) != run::run_hash(*run))
             return report(Failure{ExitCode::bad_input,
                                   fmt::format("{} is of the run {}, and the join string leads to "
                                               "another one, {}",

@@ -12,8 +12,8 @@
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/task_progress.h"
-#include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/training_task.h"
 
@@ -21,7 +21,7 @@ namespace dedloc::cli {
 
 namespace {
 
-Result<std::vector<std::string>> export_to(const collab::RunFile& run,
+Result<std::vector<std::string>> export_to(const run::RunFile& run,
                                            const FoundCheckpoint& found,
                                            const ExportOptions& options) {
     const state::Snapshot& snapshot = *found.checkpoint.state->snapshot;
@@ -35,9 +35,9 @@ Result<std::vector<std::string>> export_to(const collab::RunFile& run,
     const PeerId anybody = security::Identity::generate().id();
     DEDLOC_TRY_VOID(check_fits(*task, MemoryUse::evaluation, memory_available()));
     DEDLOC_TRY(const auto learner, task->learner(anybody));
-    DEDLOC_TRY_VOID(collab::check_state(run, learner->layout(), snapshot));
+    DEDLOC_TRY_VOID(replica::check_state(run, learner->layout(), snapshot));
     return task->export_model(
-        collab::parameters_of(snapshot), collab::buffers_of(snapshot), options.directory);
+        replica::parameters_of(snapshot), replica::buffers_of(snapshot), options.directory);
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ int run_export(const ExportOptions& options) {
     const auto found = find_checkpoint(options.checkpoint);
     if (!found) return report(failure(found.error()));
     for (const std::string& skipped : found->skipped) say(stderr, "dedloc: {}\n", skipped);
-    const auto run = collab::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
+    const auto run = run::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
     if (!run) return report(failure(run.error()));
     std::error_code error;
     std::filesystem::create_directories(options.directory, error);

@@ -13,9 +13,9 @@
 #include "dedloc/cli/node_opening.h"
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/say.h"
-#include "dedloc/collab/join_string.h"
 #include "dedloc/collab/run_names.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/run/join_string.h"
 
 namespace dedloc::cli {
 namespace {
@@ -26,10 +26,10 @@ constexpr Duration find_patience = 20s;
 // A join string, or an address as `dedloc relay` prints it.
 Result<std::vector<std::string>> ways_in(const std::string& at) {
     if (at.starts_with("/")) {
-        DEDLOC_TRY_VOID(collab::split_peer_address(at));
+        DEDLOC_TRY_VOID(run::split_peer_address(at));
         return std::vector<std::string>{at};
     }
-    DEDLOC_TRY(const auto join, collab::parse_join_string(at));
+    DEDLOC_TRY(const auto join, run::parse_join_string(at));
     return join.addresses;
 }
 
@@ -59,10 +59,10 @@ Result<void> enter_table(collab::Node& node, const std::vector<std::string>& add
 // Makes a join string for an open run: its record has all that it needs.
 std::string join_string_of(const collab::FoundRun& found) {
     if (!found.run.open || found.run.addresses.empty()) return {};
-    return collab::to_text({.run = found.run.run,
-                            .secret = {},
-                            .addresses = found.run.addresses,
-                            .anchor = std::nullopt});
+    return run::to_text({.run = found.run.run,
+                         .secret = {},
+                         .addresses = found.run.addresses,
+                         .anchor = std::nullopt});
 }
 
 void print_found(const std::vector<collab::FoundRun>& runs, const std::string& name, double now) {

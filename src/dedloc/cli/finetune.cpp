@@ -10,8 +10,8 @@
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/say.h"
-#include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/fine_tune.h"
 #include "dedloc/tasks/training_task.h"
@@ -130,21 +130,21 @@ Result<TableRow> tune_model(const FoundCheckpoint& found,
                             const FineTuneOptions& options,
                             bool random) {
     DEDLOC_TRY(const auto run,
-               collab::parse_run_file(found.checkpoint.run_file, found.path + "/run.toml"));
+               run::parse_run_file(found.checkpoint.run_file, found.path + "/run.toml"));
     const tasks::TaskOptions task_options{.device = options.device,
                                           .threads_count = options.threads,
                                           .data_directory = options.data_directory};
     DEDLOC_TRY_VOID(restore_run_files(found.path, run.task, task_options));
     DEDLOC_TRY(const auto task, tasks::make_task(run.task, task_options));
     const state::Snapshot& snapshot = *found.checkpoint.state->snapshot;
-    const std::span<const float> trained = collab::parameters_of(snapshot);
+    const std::span<const float> trained = replica::parameters_of(snapshot);
     TableRow row{.model = random ? "random initialisation"
                                  : fmt::format("{}, step {}", found.path, snapshot.step()),
                  .scores = {}};
     for (std::uint64_t seed = 0; seed < options.seeds; ++seed) {
         std::vector<float> parameters(trained.begin(), trained.end());
         if (random) {
-            collab::TaskConfig fresh = run.task;
+            run::TaskConfig fresh = run.task;
             fresh.seed = seed + 1;
             DEDLOC_TRY(const auto fresh_task, tasks::make_task(fresh, task_options));
             const PeerId anybody = security::Identity::generate().id();

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dedloc/collab/kept_averages.h"
+#include "dedloc/replica/kept_averages.h"
 
 namespace dedloc::cli {
 
@@ -10,7 +10,7 @@ std::uint64_t memory_needed(const tasks::MemoryEstimate& of_one_sample, MemoryUs
     if (of_one_sample.total() == 0) return 0;
     if (use == MemoryUse::evaluation) return of_one_sample.model;
     const std::uint64_t kept =
-        std::min<std::uint64_t>(of_one_sample.collaboration, collab::kept_averages_usual);
+        std::min<std::uint64_t>(of_one_sample.collaboration, replica::kept_averages_usual);
     return of_one_sample.total() - kept;
 }
 

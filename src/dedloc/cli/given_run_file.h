@@ -6,10 +6,10 @@
 #pragma once
 #include <string>
 
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 
 namespace dedloc::cli {
 
-Result<collab::RunFile> given_run_file(const std::string& path);
+Result<run::RunFile> given_run_file(const std::string& path);
 
 }  // namespace dedloc::cli

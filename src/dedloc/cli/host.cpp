@@ -18,12 +18,12 @@
 namespace dedloc::cli {
 namespace {
 
-std::string different_run(const collab::RunFile& given, const collab::RunFile& saved) {
+std::string different_run(const run::RunFile& given, const run::RunFile& saved) {
     std::string text =
         "the checkpoint is of another run than the run file. Leave the run file out to go on with "
         "that run as it was; or begin a new run, with this run file and that model, by --from "
         "instead of --resume. Differences (run file, checkpoint):";
-    for (const std::string& difference : collab::differences(given, saved))
+    for (const std::string& difference : run::differences(given, saved))
         text += "\n  " + difference;
     return text;
 }
@@ -43,9 +43,8 @@ tasks::TaskOptions task_options(const PeerOptions& options) {
 }
 
 // The model that it begins with decides what the file leaves open, or this machine does.
-Result<collab::RunFile> given_run(const HostOptions& options,
-                                  const std::optional<WarmSource>& from) {
-    DEDLOC_TRY(collab::RunFile run, given_run_file(options.run_file));
+Result<run::RunFile> given_run(const HostOptions& options, const std::optional<WarmSource>& from) {
+    DEDLOC_TRY(run::RunFile run, given_run_file(options.run_file));
     const tasks::TaskOptions task = task_options(options.peer);
     if (from) {
         DEDLOC_TRY_VOID(inherit(run.task, *from));
@@ -58,7 +57,7 @@ Outcome<WarmSource> warm_source(const std::string& path) {
     auto found = checkpoint_at(path);
     if (!found) return found.failure();
     WarmSource source{.state = found->checkpoint.state->snapshot, .path = found->path};
-    const auto saved = collab::parse_run_file(found->checkpoint.run_file, found->path);
+    const auto saved = run::parse_run_file(found->checkpoint.run_file, found->path);
     if (!saved) return source;
     source.optimizer = saved->optimizer;
     source.task = saved->task;
@@ -110,7 +109,7 @@ Outcome<PeerRunInput> hosting(const HostOptions& options) {
         if (!source) return source.failure();
         input.from = std::move(*source);
     }
-    std::optional<collab::RunFile> given;
+    std::optional<run::RunFile> given;
     if (!options.run_file.empty()) {
         auto run = given_run(options, input.from);
         if (!run) return failure(run.error());
@@ -125,10 +124,10 @@ Outcome<PeerRunInput> hosting(const HostOptions& options) {
     if (!options.resume.empty()) {
         auto found = checkpoint_at(options.resume);
         if (!found) return found.failure();
-        auto saved = collab::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
+        auto saved = run::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
         if (!saved) return failure(saved.error());
         if (given && !given->access) given->access = saved->access;  // which the host wrote
-        if (given && collab::run_hash(*given) != collab::run_hash(*saved))
+        if (given && run::run_hash(*given) != run::run_hash(*saved))
             return Failure{ExitCode::different_run, different_run(*given, *saved)};
         const auto task = task_options(options.peer);
         if (const Ok restored = restore_run_files(found->path, saved->task, task); !restored)
@@ -142,7 +141,7 @@ Outcome<PeerRunInput> hosting(const HostOptions& options) {
     }
     input.invitation.run = *std::move(given);
 
-    auto opened = open_node(collab::run_hash(input.invitation.run), opening);
+    auto opened = open_node(run::run_hash(input.invitation.run), opening);
     if (!opened) return opened.failure();
     if (!resumed_peer.empty())
         say(stderr,

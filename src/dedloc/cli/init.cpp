@@ -10,12 +10,12 @@
 #include "dedloc/cli/robust_words.h"
 #include "dedloc/cli/run_templates.h"
 #include "dedloc/cli/say.h"
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 
 namespace dedloc::cli {
 
 int run_init(const InitOptions& options) {
-    const std::string& task = options.task.empty() ? collab::default_task().kind : options.task;
+    const std::string& task = options.task.empty() ? run::default_task().kind : options.task;
     auto text = run_template(task, options.size);
     if (!text) return report(failure(text.error()));
     if (options.robust) *text += robust_section();

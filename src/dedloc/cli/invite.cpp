@@ -35,7 +35,7 @@ int print_string_of_peer(const InviteOptions& options) {
                                "); for one started with --dir, give the same --dir"});
     }
     const RunningPeer& first = peers.front();
-    const auto join = collab::parse_join_string(first.join_string);
+    const auto join = run::parse_join_string(first.join_string);
     if (join && !join->authority.is_empty())
         say(stderr,
             "dedloc: this string lets back in who has a token already; `dedloc invite NAME` makes "
@@ -59,17 +59,17 @@ int print_string_of_peer(const InviteOptions& options) {
 Outcome<std::string> personal_string(const RunningPeer& peer,
                                      const std::string& name,
                                      const InviteOptions& options) {
-    auto join = collab::parse_join_string(peer.join_string);
+    auto join = run::parse_join_string(peer.join_string);
     if (!join) return failure(join.error());
-    join->code = security::secure_random(collab::invitation_code_bytes);
-    collab::Wish wish;
-    wish.kind = collab::WishKind::invite;
+    join->code = security::secure_random(run::invitation_code_bytes);
+    admission::Wish wish;
+    wish.kind = admission::WishKind::invite;
     wish.name = name;
     wish.code_hash = security::sha256(join->code);
     wish.lifetime = static_cast<std::uint64_t>(options.days * seconds_per_day);
     wish.organises = options.organiser;
     if (auto refused = grant_wish(peer.path, wish)) return *std::move(refused);
-    return collab::to_text(*join);
+    return run::to_text(*join);
 }
 
 Outcome<std::vector<std::string>> names_to_invite(const InviteOptions& options) {
@@ -111,8 +111,8 @@ int run_invite(const InviteOptions& options) {
 int run_revoke(const RevokeOptions& options) {
     auto peer = organising_peer(options.directory);
     if (!peer) return report(peer.failure());
-    collab::Wish wish;
-    wish.kind = collab::WishKind::revoke;
+    admission::Wish wish;
+    wish.kind = admission::WishKind::revoke;
     wish.name = options.name;
     if (auto refused = grant_wish(peer->path, wish)) return report(*refused);
     if (options.json) {

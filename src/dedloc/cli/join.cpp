@@ -5,7 +5,7 @@
 #include "dedloc/cli/early_failure.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/peer_run.h"
-#include "dedloc/collab/join_string.h"
+#include "dedloc/run/join_string.h"
 
 namespace dedloc::cli {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 Outcome<PeerRunInput> joining(const JoinOptions& options) {
     PeerRunInput input;
     input.started = steady_seconds();
-    const auto join = collab::parse_join_string(options.join_string);
+    const auto join = run::parse_join_string(options.join_string);
     if (!join) return failure(join.error());
     auto opened = open_node(join->run, opening_options(options.peer));
     if (!opened) return opened.failure();

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "dedloc/cli/called_as.h"
-#include "dedloc/collab/join_string.h"
-#include "dedloc/collab/peers_to_dial.h"
+#include "dedloc/membership/peers_to_dial.h"
+#include "dedloc/run/join_string.h"
 #include "dedloc/tasks/registry.h"
 
 namespace dedloc::cli {
@@ -19,13 +19,13 @@ constexpr const char* nowhere =
     "machine is in no network";
 
 std::vector<std::string> addresses_in(const std::string& join_string) {
-    auto join = collab::parse_join_string(join_string);
+    auto join = run::parse_join_string(join_string);
     return join ? std::move(join->addresses) : std::vector<std::string>();
 }
 
 }  // namespace
 
-std::string own_data(const collab::TaskConfig& task) {
+std::string own_data(const run::TaskConfig& task) {
     const tasks::TaskKind* kind = tasks::find_task(task.kind);
     return kind && kind->own_data ? kind->own_data(task) : std::string();
 }
@@ -36,7 +36,7 @@ std::vector<std::string> JoinOffer::look(double now,
     if (is_shown_ && !leads_nowhere_) return {};
     if (began_ < 0) began_ = now;
     const std::vector<std::string> addresses = addresses_in(join_string);
-    const bool leads_in = around.announced || std::ranges::any_of(addresses, collab::leads_out);
+    const bool leads_in = around.announced || std::ranges::any_of(addresses, membership::leads_out);
     const std::string command = fmt::format("  {} join {}{}\n",
                                             as_others_call_it(),
                                             join_string,
@@ -50,7 +50,7 @@ std::vector<std::string> JoinOffer::look(double now,
     is_shown_ = true;
     // A peer that listens for this machine alone means it so.
     const bool is_private = !around.relays_given && !addresses.empty() &&
-                            std::ranges::all_of(addresses, collab::stays_on_machine);
+                            std::ranges::all_of(addresses, membership::stays_on_machine);
     leads_nowhere_ = !leads_in && !is_private;
     std::vector<std::string> lines{"Others join with:\n", command};
     if (!around.own_data.empty())

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 
 namespace dedloc::cli {
 
@@ -21,7 +21,7 @@ inline constexpr double way_in_patience_s = 5;
 
 // The data of a run that everybody who trains needs in a folder of their own, for --data; empty:
 // what the task needs comes in a package.
-std::string own_data(const collab::TaskConfig& task);
+std::string own_data(const run::TaskConfig& task);
 
 class JoinOffer {
   public:

@@ -4,12 +4,12 @@
 #include <cstring>
 
 #include "dedloc/cli/peer_directory.h"
-#include "dedloc/collab/join_string.h"
+#include "dedloc/run/join_string.h"
 
 namespace dedloc::cli {
 namespace {
 
-constexpr std::size_t text_bytes_max = 2 * collab::join_string_bytes_max;  // with blanks
+constexpr std::size_t text_bytes_max = 2 * run::join_string_bytes_max;  // with blanks
 
 // Byte by byte: what comes after the line is somebody else's.
 Result<std::string> line_of(int file) {

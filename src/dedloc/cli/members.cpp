@@ -76,7 +76,7 @@ void say_rows(const std::vector<MemberRow>& rows, WallSeconds now) {
 int run_members(const MembersOptions& options) {
     auto peer = organising_peer(options.directory);
     if (!peer) return report(peer.failure());
-    const auto join = collab::parse_join_string(peer->join_string);
+    const auto join = run::parse_join_string(peer->join_string);
     if (!join) return report(failure(join.error()));
     const auto book = read_book(peer->path, join->run);
     if (!book) return report(failure(book.error()));

@@ -2,7 +2,7 @@
 
 namespace dedloc::cli {
 
-trainer::MicroBatchOptions micro_batch_options(const collab::RunFile& run) {
+trainer::MicroBatchOptions micro_batch_options(const run::RunFile& run) {
     const std::uint64_t available = memory_available();
     const std::uint64_t inner_batch = run.local ? run.local->batch : 0;
     return {.samples_max = trainer::micro_batch_max(run.batch.target, inner_batch),

@@ -3,7 +3,7 @@
 // Thread: any. Cost: some small files read.
 
 #pragma once
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 #include "dedloc/runtime/machine.h"
 #include "dedloc/trainer/micro_batch.h"
 
@@ -14,6 +14,6 @@ using runtime::memory_in_use;
 
 // Bounds the search for a run's micro-batch: of memory, what is in use and half of what is
 // available.
-trainer::MicroBatchOptions micro_batch_options(const collab::RunFile& run);
+trainer::MicroBatchOptions micro_batch_options(const run::RunFile& run);
 
 }  // namespace dedloc::cli

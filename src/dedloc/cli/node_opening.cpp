@@ -11,7 +11,7 @@
 #include "dedloc/base/log.h"
 #include "dedloc/cli/cap_schedule.h"
 #include "dedloc/cli/peer_directory.h"
-#include "dedloc/collab/join_string.h"
+#include "dedloc/run/join_string.h"
 #include "dedloc/runtime/machine.h"
 #include "dedloc/runtime/real.h"
 #include "dedloc/wire/multiaddr.h"
@@ -78,8 +78,7 @@ Result<collab::NodeOptions> node_options(const OpeningOptions& options) {
     collab::NodeOptions node;
     DEDLOC_TRY(node.listen, listen_addresses(options.listen));
     DEDLOC_TRY(node.announce, announced_addresses(options.announce));
-    for (const std::string& relay : options.relays)
-        DEDLOC_TRY_VOID(collab::split_peer_address(relay));
+    for (const std::string& relay : options.relays) DEDLOC_TRY_VOID(run::split_peer_address(relay));
     if (!options.relays.empty() && !options.listen.empty() && node.listen.empty())
         return make_error(ErrorKind::bad_input,
                           "--listen none says that nobody is to reach this peer, so it would take "

@@ -2,10 +2,10 @@
 
 #include <filesystem>
 
+#include "dedloc/admission/admission_client.h"
+#include "dedloc/admission/book_issuer.h"
 #include "dedloc/cli/peer_directory.h"
-#include "dedloc/collab/admission_client.h"
-#include "dedloc/collab/book_issuer.h"
-#include "dedloc/collab/join_string.h"
+#include "dedloc/run/join_string.h"
 #include "dedloc/security/hash.h"
 
 namespace dedloc::cli {
@@ -25,9 +25,9 @@ bool is_there(const std::string& path) {
 
 Result<Bytes> kept_secret(const std::string& directory) {
     DEDLOC_TRY(const std::string text,
-               read_text_file(path_of(directory, secret_file), 2 * collab::run_secret_bytes));
+               read_text_file(path_of(directory, secret_file), 2 * run::run_secret_bytes));
     Bytes secret = to_bytes(text);
-    if (secret.size() != collab::run_secret_bytes)
+    if (secret.size() != run::run_secret_bytes)
         return make_error(
             ErrorKind::bad_input, "{} is no secret of a run", path_of(directory, secret_file));
     return secret;
@@ -44,7 +44,7 @@ Result<std::optional<security::Identity>> authority_in(const std::string& direct
     return std::optional(*std::move(identity));
 }
 
-Result<std::optional<security::Identity>> give_authority(collab::RunFile& run,
+Result<std::optional<security::Identity>> give_authority(run::RunFile& run,
                                                          const std::string& admit,
                                                          const std::string& directory) {
     if (run.access && admit != "list" && !admit.empty())
@@ -55,7 +55,7 @@ Result<std::optional<security::Identity>> give_authority(collab::RunFile& run,
     if (run.access || admit != "list") return std::optional<security::Identity>();
     DEDLOC_TRY(std::optional<security::Identity> authority, authority_in(directory));
     if (!authority) authority = security::Identity::generate();
-    run.access = collab::AccessConfig{.authority = authority->id().text()};
+    run.access = run::AccessConfig{.authority = authority->id().text()};
     return authority;
 }
 
@@ -68,7 +68,7 @@ Result<HostAccess> secret_access(const std::string& directory, const HostAccessO
     if (was_there) {
         DEDLOC_TRY(access.secret, kept_secret(directory));
     } else {
-        access.secret = security::secure_random(collab::run_secret_bytes);
+        access.secret = security::secure_random(run::run_secret_bytes);
     }
     return access;
 }
@@ -77,7 +77,7 @@ Result<HostAccess> secret_access(const std::string& directory, const HostAccessO
 
 Result<HostAccess> host_access(const collab::Node& node,
                                const std::string& directory,
-                               const collab::RunFile& run,
+                               const run::RunFile& run,
                                const std::optional<security::Identity>& authority,
                                const HostAccessOptions& options) {
     if (!run.access) return secret_access(directory, options);
@@ -86,7 +86,7 @@ Result<HostAccess> host_access(const collab::Node& node,
         DEDLOC_TRY(key, authority_in(directory));
     }
     HostAccess access;
-    if (auto kept = collab::kept_token(node.disk())) access.admitted = *std::move(kept);
+    if (auto kept = admission::kept_token(node.disk())) access.admitted = *std::move(kept);
     if (!key || key->id().text() != run.access->authority) {
         // A member takes the run up when the organiser is gone: it needs its own token.
         if (!access.admitted.token.empty()) return access;
@@ -101,14 +101,14 @@ Result<HostAccess> host_access(const collab::Node& node,
     DEDLOC_TRY_VOID(write_private_file(
         path_of(directory, authority_file),
         std::string_view(reinterpret_cast<const char*>(private_key.data()), private_key.size())));
-    collab::BookIssuer::Right right;
+    admission::BookIssuer::Right right;
     right.signer = std::make_shared<security::IdentitySigner>(*key);
     right.own_name = options.name;
     right.token_lifetime = options.token_hours * seconds_per_hour;
     DEDLOC_TRY(
         access.issuer,
-        collab::BookIssuer::open(
-            node.disk(), node.clock(), node.verifier(), collab::run_hash(run), std::move(right)));
+        admission::BookIssuer::open(
+            node.disk(), node.clock(), node.verifier(), run::run_hash(run), std::move(right)));
     return access;
 }
 

@@ -5,7 +5,7 @@
 //   authority.key   private key that signs tokens, 0600; whoever has it lets people in
 //   secret          the run's secret, 0600, of a run that has one
 //   token           this peer's token and, of a co-organiser, its delegation (0600)
-//   invitations     the book (collab/book_issuer.h)
+//   invitations     the book (admission/book_issuer.h)
 //
 // Errors: local_fault; bad_input, denied: a sentence that says what is missing. Blocks for files.
 
@@ -30,15 +30,15 @@ Result<std::optional<security::Identity>> authority_in(const std::string& direct
 
 // Gives a run without [access] an authority, where `admit` says that it lets in by invitation: the
 // key that lies in `directory` (may be empty) already, or a new one.
-Result<std::optional<security::Identity>> give_authority(collab::RunFile& run,
+Result<std::optional<security::Identity>> give_authority(run::RunFile& run,
                                                          const std::string& admit,
                                                          const std::string& directory);
 
 // The host of a run brings this to admission. `authority`: made for it just now, and kept now.
 struct HostAccess {
     Bytes secret{};
-    collab::Admitted admitted{};
-    std::shared_ptr<collab::Issuer> issuer{};
+    admission::Admitted admitted{};
+    std::shared_ptr<admission::Issuer> issuer{};
 };
 struct HostAccessOptions {
     bool open = false;     // no secret
@@ -48,7 +48,7 @@ struct HostAccessOptions {
 };
 Result<HostAccess> host_access(const collab::Node& node,
                                const std::string& directory,
-                               const collab::RunFile& run,
+                               const run::RunFile& run,
                                const std::optional<security::Identity>& authority,
                                const HostAccessOptions& options);
 

@@ -18,7 +18,7 @@ constexpr std::size_t refusal_bytes_max = 4096;
 constexpr std::size_t name_bytes = 8;  // of a wish's file
 
 bool is_invited_run(const RunningPeer& peer) {
-    const auto join = collab::parse_join_string(peer.join_string);
+    const auto join = run::parse_join_string(peer.join_string);
     return join && !join->authority.is_empty();
 }
 
@@ -52,8 +52,8 @@ Outcome<RunningPeer> organising_peer(const std::string& directory) {
     return Failure{ExitCode::bad_input, text};
 }
 
-std::optional<Failure> grant_wish(const std::string& directory, const collab::Wish& wish) {
-    const std::string folder = directory + "/" + std::string(collab::wishes_folder);
+std::optional<Failure> grant_wish(const std::string& directory, const admission::Wish& wish) {
+    const std::string folder = directory + "/" + std::string(admission::wishes_folder);
     std::error_code error;
     fs::create_directories(folder, error);
     if (error) return Failure{ExitCode::disk, "cannot make " + folder + ": " + error.message()};
@@ -75,7 +75,7 @@ std::optional<Failure> grant_wish(const std::string& directory, const collab::Wi
         }
         std::this_thread::sleep_for(wish_look_time);
     }
-    const std::string refused = path + std::string(collab::refusal_suffix);
+    const std::string refused = path + std::string(admission::refusal_suffix);
     if (!fs::exists(refused, error)) return std::nullopt;
     const auto why = read_text_file(refused, refusal_bytes_max);
     fs::remove(refused, error);
@@ -83,7 +83,7 @@ std::optional<Failure> grant_wish(const std::string& directory, const collab::Wi
 }
 
 Result<admission::InviteBook> read_book(const std::string& directory, const Digest& run) {
-    const std::string path = directory + "/" + std::string(collab::book_file);
+    const std::string path = directory + "/" + std::string(admission::book_file);
     std::error_code error;
     if (!fs::exists(path, error)) return admission::InviteBook(run);
     DEDLOC_TRY(const std::string text, read_text_file(path, admission::book_bytes_max));

@@ -1,5 +1,5 @@
 // The commands `invite NAME`, `revoke` and `members` share: the organiser's peer on this machine,
-// its book, and the wishes that it grants (collab/book_issuer.h).
+// its book, and the wishes that it grants (admission/book_issuer.h).
 //
 // Errors: Failure with unreachable (no peer runs there), bad_input (another kind of run; a wish
 // that the peer refused, in its words), disk. Blocks for wish_patience at most.
@@ -7,11 +7,11 @@
 #pragma once
 #include <string>
 
+#include "dedloc/admission/book_issuer.h"
 #include "dedloc/admission/invite_book.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/peer_directory.h"
-#include "dedloc/collab/book_issuer.h"
-#include "dedloc/collab/join_string.h"
+#include "dedloc/run/join_string.h"
 
 namespace dedloc::cli {
 
@@ -21,7 +21,7 @@ inline constexpr double wish_patience_s = 10;
 Outcome<RunningPeer> organising_peer(const std::string& directory);
 
 // Hands a wish to the peer in `directory` and waits until it is granted.
-std::optional<Failure> grant_wish(const std::string& directory, const collab::Wish& wish);
+std::optional<Failure> grant_wish(const std::string& directory, const admission::Wish& wish);
 
 // As the peer last wrote it; empty where nobody was invited yet.
 Result<admission::InviteBook> read_book(const std::string& directory, const Digest& run);

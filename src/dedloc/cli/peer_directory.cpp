@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "dedloc/base/file.h"
-#include "dedloc/collab/join_string.h"
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/join_string.h"
+#include "dedloc/run/run_file.h"
 
 namespace dedloc::cli {
 namespace {
@@ -67,7 +67,7 @@ std::string numbered_directory(const std::string& root, const Digest& run, int n
 Result<RunningPeer> running_peer(const std::string& path) {
     if (!is_in_use(path)) return make_error(ErrorKind::not_found, "no peer is running in {}", path);
     const std::string join_path = path + "/" + std::string(join_file);
-    auto join = read_text_file(join_path, 2 * collab::join_string_bytes_max);
+    auto join = read_text_file(join_path, 2 * run::join_string_bytes_max);
     if (!join)
         return make_error(ErrorKind::not_found,
                           "the peer in {} has no join string yet, as it has not joined its run; "
@@ -78,8 +78,8 @@ Result<RunningPeer> running_peer(const std::string& path) {
                      .join_string = trimmed(*join),
                      .join_age_s = age_seconds(join_path)};
     const std::string run_path = path + "/" + std::string(run_copy_file);
-    if (const auto text = read_text_file(run_path, collab::run_file_bytes_max))
-        if (const auto run = collab::parse_run_file(*text, run_path)) peer.run_name = run->name;
+    if (const auto text = read_text_file(run_path, run::run_file_bytes_max))
+        if (const auto run = run::parse_run_file(*text, run_path)) peer.run_name = run->name;
     return peer;
 }
 

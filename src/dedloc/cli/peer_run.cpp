@@ -23,14 +23,14 @@
 #include "dedloc/cli/saved_states.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/task_progress.h"
-#include "dedloc/collab/model_state.h"
 #include "dedloc/collab/recomputable.h"
-#include "dedloc/collab/run_hints.h"
-#include "dedloc/collab/vector_codecs.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
+#include "dedloc/replica/model_state.h"
+#include "dedloc/run/run_hints.h"
+#include "dedloc/run/vector_codecs.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/tasks/training_task.h"
 #include "dedloc/trainer/local_learner.h"
@@ -56,8 +56,6 @@ std::string host_name() {
 }
 
 namespace {
-
-namespace events = collab::events;
 
 constexpr double gradient_patience_s = 1;  // after Ctrl-C, once the state is saved
 constexpr Duration leave_patience = 5s;    // after Ctrl-C: for a step that takes our samples
@@ -126,7 +124,7 @@ class PeerRun {
         return screen;
     }
 
-    const collab::RunFile& run_file() const { return input_.invitation.run; }
+    const run::RunFile& run_file() const { return input_.invitation.run; }
     tasks::TaskOptions task_options() const;
     bool hosts() const { return input_.invitation.bootstrap.empty(); }
     std::string file(std::string_view name) const {
@@ -145,7 +143,7 @@ class PeerRun {
     void tell_caps(const runtime::LineCaps& caps);
     void train();
     void look();
-    void look_at(const collab::Event& event);
+    void look_at(const events::Event& event);
     std::string how_to_come_back() const;
     void refresh_join_string();
     std::optional<Failure> end();
@@ -178,7 +176,7 @@ class PeerRun {
     QuietFailures quiet_failures_;
     // Why it takes no part any more, and the others do without it: it cannot vote, or it may not.
     std::optional<Failure> put_out_;
-    std::vector<collab::Status> last_statuses_;
+    std::vector<membership::Status> last_statuses_;
     runtime::LineCaps caps_told_{};
     double download_told_ = -download_tell_s;
     bool view_is_over_ = false;
@@ -237,7 +235,7 @@ std::optional<Failure> PeerRun::make_task() {
 
 Result<std::shared_ptr<const state::Snapshot> > PeerRun::first_state(collab::Learner& learner) {
     if (input_.resume) return input_.resume->state->snapshot;
-    const collab::Layout layout = learner.layout();
+    const run::Layout layout = learner.layout();
     if (input_.from) {
         DEDLOC_TRY(WarmStart start, warm_start(run_file(), layout, *input_.from));
         warm_start_told_ = std::move(start.told);
@@ -246,14 +244,14 @@ Result<std::shared_ptr<const state::Snapshot> > PeerRun::first_state(collab::Lea
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
     learner.initial(parameters, buffers);
-    return collab::initial_state(run_file(), layout, std::move(parameters), std::move(buffers));
+    return replica::initial_state(run_file(), layout, std::move(parameters), std::move(buffers));
 }
 
 // Where things are, and that a run begins anew beside what another one left there.
 void PeerRun::say_folder() {
     if (!options_.json) screen_.say(fmt::format("this peer's folder: {}", input_.opened.directory));
     if (!hosts() || input_.resume) return;
-    for (const std::string& hint : collab::hints_about(run_file())) screen_.say(hint);
+    for (const std::string& hint : run::hints_about(run_file())) screen_.say(hint);
     const auto saved = state::list_checkpoints(node_.disk(), std::string(checkpoints_folder));
     if (!saved || saved->empty()) return;
     announce(events::EarlierCheckpoints{},
@@ -267,8 +265,8 @@ void PeerRun::say_folder() {
 // Every frame until the state is there, which may take hours. False: to be ended.
 bool PeerRun::look_while_joining() {
     look();
-    for (const collab::Status& status : last_statuses_) {
-        if (status.peer != node_.id() || status.phase != collab::Phase::downloading) continue;
+    for (const membership::Status& status : last_statuses_) {
+        if (status.peer != node_.id() || status.phase != membership::Phase::downloading) continue;
         if (screen_.options().in_place || steady_seconds() - download_told_ < download_tell_s)
             continue;  // the picture shows it
         download_told_ = steady_seconds();
@@ -286,7 +284,7 @@ collab::Options PeerRun::collaboration_options() const {
     options.issuer = input_.issuer;
     options.layout = learner_->layout();
     options.name = options_.name.empty() ? host_name() : options_.name;
-    options.kept_bytes_most = collab::kept_averages_most(runtime::memory_allowed());
+    options.kept_bytes_most = replica::kept_averages_most(runtime::memory_allowed());
     options.stubborn = options_.flips_signs;
     constexpr double bytes_per_megabit = 1e6 / 8;
     options.upload_max = options_.plan_up * bytes_per_megabit;
@@ -303,7 +301,7 @@ std::optional<Failure> PeerRun::begin() {
     if (!log) return failure(ExitCode::disk, log.error());
     log_ = *std::move(log);
     fan_ = std::make_unique<monitor::EventFan>(
-        std::vector<collab::EventSink*>{log_.get(), &mailbox_, &states_.sink()});
+        std::vector<events::EventSink*>{log_.get(), &mailbox_, &states_.sink()});
     say_folder();
     if (!options_.watch_prompts.empty())
         if (const auto prompts = prompts_of_file(options_.watch_prompts); !prompts)
@@ -314,7 +312,7 @@ std::optional<Failure> PeerRun::begin() {
     announce(events::TaskMade{}, task_->description());
     if (const Ok kept = keep_run_files(input_.opened.directory, *task_); !kept)
         return failure(ExitCode::disk, kept.error());
-    const Ok copied = write_private_file(file(run_copy_file), collab::to_toml(run_file()));
+    const Ok copied = write_private_file(file(run_copy_file), run::to_toml(run_file()));
     if (!copied) return failure(ExitCode::disk, copied.error());
     const Ok secret_kept = keep_secret(input_.opened.directory, input_.invitation.secret);
     if (!secret_kept) return failure(ExitCode::disk, secret_kept.error());
@@ -348,9 +346,8 @@ void PeerRun::tell_micro_batch() {
 }
 
 void PeerRun::start_trainer() {
-    const collab::RunFile& run = run_file();
-    if (!run.averaging.codec)
-        screen_.say(collab::describe_codecs(run.averaging, learner_->layout()));
+    const run::RunFile& run = run_file();
+    if (!run.averaging.codec) screen_.say(run::describe_codecs(run.averaging, learner_->layout()));
     const bool on_cpu = task_->device() == "cpu";
     trainer::TrainerOptions trainer{
         .micro_batch = run.batch.micro,
@@ -375,7 +372,7 @@ void PeerRun::start_trainer() {
 }
 
 void PeerRun::tell(events::Any what, std::string text) {
-    const collab::Event event{.time = node_.clock().wall_now(),
+    const events::Event event{.time = node_.clock().wall_now(),
                               .step = states_.step(),
                               .text = std::move(text),
                               .what = std::move(what)};
@@ -389,7 +386,7 @@ void PeerRun::announce(events::Any what, std::string text) {
 
 void PeerRun::tell_caps(const runtime::LineCaps& caps) {
     caps_told_ = caps;
-    const collab::Event event = caps_event(caps, node_.clock().wall_now());
+    const events::Event event = caps_event(caps, node_.clock().wall_now());
     screen_.say(event.text);
     fan_->record(event);
 }
@@ -406,7 +403,7 @@ std::string PeerRun::how_to_come_back() const {
         input_.opened.directory);
 }
 
-void PeerRun::look_at(const collab::Event& event) {
+void PeerRun::look_at(const events::Event& event) {
     if (event.is<events::VotesFailed,
                  events::VotesWritten,
                  events::AdmissionRefused,
@@ -430,7 +427,7 @@ void PeerRun::look() {
         caps = node_.caps();
     });
     if (caps != caps_told_) tell_caps(caps);
-    for (const collab::Event& event : mailbox_.take()) look_at(event);
+    for (const events::Event& event : mailbox_.take()) look_at(event);
     model_.update(last_statuses_, node_.clock().wall_now());
     screen_.show(model_.view());
 }
@@ -523,7 +520,7 @@ void PeerRun::print_json(const std::optional<Failure>& failed) {
         const auto snapshot = service_.collaboration().state();
         const monitor::RunView view = model_.view();
         json["run"] = run_file().name;
-        json["run_hash"] = collab::run_hash(run_file()).hex();
+        json["run_hash"] = run::run_hash(run_file()).hex();
         json["peer"] = node_.id().text();
         json["step"] = snapshot->step();
         json["samples"] = snapshot->info().samples;

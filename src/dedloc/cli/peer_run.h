@@ -20,8 +20,8 @@ struct PeerRunInput {
     std::optional<state::Checkpoint> resume;  // host: go on from here
     std::optional<WarmSource> from;           // host: begin a new run with this model
     OpenedNode opened;
-    std::shared_ptr<collab::Issuer> issuer{};  // of an organiser's peer
-    double started = 0;                        // steady seconds when the command began
+    std::shared_ptr<admission::Issuer> issuer{};  // of an organiser's peer
+    double started = 0;                           // steady seconds when the command began
 };
 
 // Returns the exit code.

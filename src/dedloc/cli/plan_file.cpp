@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "dedloc/codec/codec.h"
-#include "dedloc/collab/ascii_toml.h"
+#include "dedloc/run/ascii_toml.h"
 
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
@@ -353,7 +353,7 @@ Result<PlanFile> parse_plan_file(std::string_view text, std::string_view file_na
     // Some editors begin a file with a byte order mark.
     constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
     if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
-    DEDLOC_TRY(const std::string safe, collab::ascii_toml(text, file_name));
+    DEDLOC_TRY(const std::string safe, run::ascii_toml(text, file_name));
     const toml::parse_result parsed = toml::parse(safe, std::string(file_name));
     if (!parsed) {
         const auto& at = parsed.error().source().begin;

@@ -5,17 +5,17 @@
 #include <set>
 #include <vector>
 
-#include "dedloc/collab/vector_codecs.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/planner/plan.h"
+#include "dedloc/run/vector_codecs.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/registry.h"
 
 namespace dedloc::cli {
 namespace {
 
-using collab::Role;
-using collab::Status;
+using membership::Role;
+using membership::Status;
 
 // Bytes per second; what a peer claims beyond is no link's (as in averaging/round_planner.cpp).
 constexpr double rate_least = 100;
@@ -96,7 +96,7 @@ std::vector<std::string> names_of(const std::vector<Status>& peers) {
 
 class Writer {
   public:
-    Writer(const collab::RunFile& run, std::span<const Status> peers) : run_(run) {
+    Writer(const run::RunFile& run, std::span<const Status> peers) : run_(run) {
         for (const Status& peer : peers)
             if (is_planned(peer)) peers_.push_back(peer);
         for (const Status& peer : peers_) {
@@ -131,7 +131,7 @@ class Writer {
     void codec() {
         const auto codec = run_.averaging.codec;
         line("codec = {}{}",
-             in_quotes(codec::to_string(codec.value_or(collab::codec_of_large_tensors))),
+             in_quotes(codec::to_string(codec.value_or(run::codec_of_large_tensors))),
              codec ? "" : "  # \"adaptive\" in the run: that of its large tensors");
     }
 
@@ -168,7 +168,7 @@ class Writer {
                  speed_.remark(peer.samples_per_s));
     }
 
-    const collab::RunFile& run_;
+    const run::RunFile& run_;
     std::vector<Status> peers_;
     Measure up_{rate_least, rate_most};
     Measure down_{rate_least, rate_most};
@@ -180,16 +180,16 @@ class Writer {
 
 bool is_planned(const Status& peer) {
     return (peer.role == Role::trainer || peer.role == Role::aggregator) &&
-           peer.phase != collab::Phase::leaving;
+           peer.phase != membership::Phase::leaving;
 }
 
-std::string plan_of_run(const collab::RunFile& run,
+std::string plan_of_run(const run::RunFile& run,
                         std::span<const Status> peers,
                         std::uint64_t elements_count) {
     return Writer(run, peers).text(elements_count);
 }
 
-std::optional<std::uint64_t> vector_elements(const collab::RunFile& run) {
+std::optional<std::uint64_t> vector_elements(const run::RunFile& run) {
     const tasks::TaskKind* kind = tasks::find_task(run.task.kind);
     if (kind && kind->vector_count) return kind->vector_count(run.task);
     const auto task =

@@ -10,22 +10,22 @@
 #include <span>
 #include <string>
 
-#include "dedloc/collab/run_file.h"
-#include "dedloc/collab/status.h"
+#include "dedloc/membership/status.h"
+#include "dedloc/run/run_file.h"
 
 namespace dedloc::cli {
 
 // It belongs into a plan: a trainer or an aggregator, and not about to leave.
-bool is_planned(const collab::Status& peer);
+bool is_planned(const membership::Status& peer);
 
 // Thread: any; pure. One of the peers is a trainer.
-std::string plan_of_run(const collab::RunFile& run,
-                        std::span<const collab::Status> peers,
+std::string plan_of_run(const run::RunFile& run,
+                        std::span<const membership::Status> peers,
                         std::uint64_t elements_count);
 
 // Numbers in the run's averaged vector; nothing: this machine cannot make the run's model, as it
 // lacks the data or libtorch. May load the data, where the
 // task's size does not follow from the run file alone.
-std::optional<std::uint64_t> vector_elements(const collab::RunFile& run);
+std::optional<std::uint64_t> vector_elements(const run::RunFile& run);
 
 }  // namespace dedloc::cli

@@ -13,8 +13,8 @@
 namespace dedloc::cli {
 namespace {
 
-using collab::Role;
-using collab::Status;
+using membership::Role;
+using membership::Status;
 
 constexpr double megabit = 1e6 / 8;  // bytes
 
@@ -27,7 +27,7 @@ Status peer(char id, std::string name, double megabits_up, double megabits_down,
     Status status;
     status.peer = peer_id(id);
     status.name = std::move(name);
-    status.phase = collab::Phase::computing;
+    status.phase = membership::Phase::computing;
     status.upload_bytes_per_s = megabits_up * megabit;
     status.download_bytes_per_s = megabits_down * megabit;
     status.samples_per_s = speed;
@@ -35,8 +35,8 @@ Status peer(char id, std::string name, double megabits_up, double megabits_down,
     return status;
 }
 
-collab::RunFile run_of(std::uint64_t batch) {
-    collab::RunFile run;
+run::RunFile run_of(std::uint64_t batch) {
+    run::RunFile run;
     run.name = "demo \"one\"";
     run.batch.target = batch;
     run.averaging.codec = codec::CodecId::fp32;
@@ -57,7 +57,7 @@ TEST(PlanOfRun, has_what_peers_measured_and_what_the_run_says) {
     std::vector<Status> peers = {peer('a', "anna", 32, 64, 12.5), peer('b', "aux", 320, 320, 0)};
     peers[0].dialable = false;
     peers[1].role = Role::aggregator;
-    collab::RunFile run = run_of(640);
+    run::RunFile run = run_of(640);
     run.averaging.delayed = true;
     const PlanFile file = parsed(plan_of_run(run, peers, 1000));
     EXPECT_EQ(file.name, "demo \"one\"");
@@ -147,14 +147,14 @@ TEST(PlanOfRun, only_who_averages_is_in_it) {
                                  peer('d', "leaver", 10, 10, 1)};
     peers[1].role = Role::observer;
     peers[2].role = Role::relay;
-    peers[3].phase = collab::Phase::leaving;
+    peers[3].phase = membership::Phase::leaving;
     const PlanFile file = parsed(text_of(peers));
     ASSERT_EQ(file.question.peers.size(), 1u);
     EXPECT_EQ(file.question.peers[0].name, "a");
 }
 
 TEST(PlanOfRun, adaptive_codecs_are_that_of_large_tensors) {
-    collab::RunFile run = run_of(640);
+    run::RunFile run = run_of(640);
     run.averaging.codec.reset();
     const std::vector<Status> peers = {peer('a', "a", 10, 10, 1)};
     const std::string text = plan_of_run(run, peers, 1000);
@@ -166,14 +166,14 @@ TEST(PlanOfRun, knows_the_size_of_models_that_this_machine_can_make) {
     std::size_t known = 0;
     for (const std::string& name : tasks::task_kinds()) {
         const tasks::TaskKind* kind = tasks::find_task(name);
-        const auto run = collab::parse_run_file(kind->run_template.settings, name);
+        const auto run = run::parse_run_file(kind->run_template.settings, name);
         ASSERT_TRUE(run) << name;
         const auto elements = vector_elements(*run);
         EXPECT_TRUE(elements || !kind->vector_count) << name << ": the run file alone says it";
         known += elements.value_or(0) > 0;
     }
     EXPECT_GT(known, 0u);
-    collab::RunFile run;
+    run::RunFile run;
     run.task.kind = "unheard of";
     EXPECT_FALSE(vector_elements(run));
 }

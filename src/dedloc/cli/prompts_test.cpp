@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/cli/run_templates.h"
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 #include "dedloc/tasks/registry.h"
 
 namespace dedloc::cli {
@@ -43,7 +43,7 @@ TEST(RunTemplates, of_other_sizes_are_valid_run_files) {
         for (const auto& [size, settings] : tasks::find_task(task)->run_template.sizes) {
             const auto text = run_template(task, size);
             ASSERT_TRUE(text) << task << size;
-            const auto run = collab::parse_run_file(*text, task);
+            const auto run = run::parse_run_file(*text, task);
             EXPECT_TRUE(run) << to_string(run.error());
         }
     const auto none = run_template("text_to_image", "giant");

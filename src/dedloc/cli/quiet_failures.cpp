@@ -7,21 +7,21 @@ namespace dedloc::cli {
 namespace {
 
 // Votes that go on failing end the peer, whose last sentence says so.
-bool is_to_be_mended(const collab::Event& event) {
-    return event.peer.is_empty() && event.is<collab::events::CheckpointFailed,
-                                             collab::events::PublishFailed,
-                                             collab::events::TrainingFailed,
-                                             collab::events::JoinFileFailed,
-                                             collab::events::FileMissing,
-                                             collab::events::VotesFailed,
-                                             collab::events::StateDiffers,
-                                             collab::events::CannotFollow,
-                                             collab::events::EventsDropped>();
+bool is_to_be_mended(const events::Event& event) {
+    return event.peer.is_empty() && event.is<events::CheckpointFailed,
+                                             events::PublishFailed,
+                                             events::TrainingFailed,
+                                             events::JoinFileFailed,
+                                             events::FileMissing,
+                                             events::VotesFailed,
+                                             events::StateDiffers,
+                                             events::CannotFollow,
+                                             events::EventsDropped>();
 }
 
 }  // namespace
 
-std::optional<std::string> QuietFailures::look(const collab::Event& event, double now) {
+std::optional<std::string> QuietFailures::look(const events::Event& event, double now) {
     if (!is_to_be_mended(event)) return std::nullopt;
     const auto [told, is_first] = told_.try_emplace(std::string(event.kind()));
     if (!is_first && now - told->second.at < failure_told_every_s) {

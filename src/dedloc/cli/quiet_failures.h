@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "dedloc/collab/events.h"
+#include "dedloc/events/events.h"
 
 namespace dedloc::cli {
 
@@ -21,7 +21,7 @@ inline constexpr double failure_told_every_s = 60;
 class QuietFailures {
   public:
     // The line to print, if any. `now`: steady seconds.
-    std::optional<std::string> look(const collab::Event& event, double now);
+    std::optional<std::string> look(const events::Event& event, double now);
 
   private:
     struct Told {

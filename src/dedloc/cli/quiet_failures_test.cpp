@@ -5,8 +5,6 @@
 namespace dedloc::cli {
 namespace {
 
-namespace events = collab::events;
-
 TEST(QuietFailures, tells_what_people_have_to_mend_and_nothing_else) {
     QuietFailures failures;
     const auto told = [&](events::Any what, double now) {

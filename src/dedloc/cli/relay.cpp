@@ -17,9 +17,9 @@
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/collab/collaboration_service.h"
-#include "dedloc/collab/join_string.h"
 #include "dedloc/collab/relay_service.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/run/join_string.h"
 
 namespace dedloc::cli {
 namespace {
@@ -54,7 +54,7 @@ std::optional<Failure> help_run(const collab::Node& node,
     collab::Options options;
     options.run = std::move(invitation->run);
     invitation->hand_over(options);
-    options.role = collab::Role::observer;
+    options.role = membership::Role::observer;
     options.name = "relay";
     options.join_patience = reach_patience;
     const auto begun = service.begin(std::move(options), nullptr);
@@ -99,7 +99,7 @@ int run_relay(const RelayOptions& options) {
     opening.caps = options.caps;
     Digest run;
     if (!options.join_string.empty()) {
-        const auto join = collab::parse_join_string(options.join_string);
+        const auto join = run::parse_join_string(options.join_string);
         if (!join) return report_early(failure(join.error()), options.json);
         run = join->run;
     }

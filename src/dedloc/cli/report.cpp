@@ -12,10 +12,10 @@
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/say.h"
-#include "dedloc/collab/run_file.h"
 #include "dedloc/monitor/report_page.h"
 #include "dedloc/monitor/run_history.h"
 #include "dedloc/monitor/tensorboard.h"
+#include "dedloc/run/run_file.h"
 
 namespace dedloc::cli {
 namespace {
@@ -45,9 +45,9 @@ Ok write_public_file(const std::string& path, std::string_view text) {
 
 Result<monitor::ReportTitle> title_of(const std::string& folder) {
     const std::string path = folder + "/" + std::string(run_copy_file);
-    DEDLOC_TRY(const collab::RunFile run, given_run_file(path));
+    DEDLOC_TRY(const run::RunFile run, given_run_file(path));
     return monitor::ReportTitle{.run = run.name,
-                                .run_id = collab::run_hash(run).short_hex(),
+                                .run_id = run::run_hash(run).short_hex(),
                                 .made_at = as_people_write(wall_seconds())};
 }
 

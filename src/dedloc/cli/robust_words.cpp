@@ -13,7 +13,7 @@ constexpr double bytes_of_a_member = 600;
 }  // namespace
 
 std::string robust_section() {
-    const collab::RobustConfig usual;
+    const run::RobustConfig usual;
     return fmt::format(
         "\n"
         "# Members that do not trust each other, or may err (docs/robust-runs.md): poisoned\n"
@@ -42,7 +42,7 @@ std::string robust_section() {
         usual.quorum);
 }
 
-RobustForecast forecast_robust(const collab::RobustConfig& robust,
+RobustForecast forecast_robust(const run::RobustConfig& robust,
                                std::size_t peers,
                                double vector_bytes) {
     RobustForecast forecast;
@@ -56,7 +56,7 @@ RobustForecast forecast_robust(const collab::RobustConfig& robust,
     return forecast;
 }
 
-std::vector<std::string> robust_lines(const collab::RunFile& run,
+std::vector<std::string> robust_lines(const run::RunFile& run,
                                       std::size_t peers,
                                       double vector_bytes) {
     if (!run.robust) return {};
@@ -75,7 +75,7 @@ std::vector<std::string> robust_lines(const collab::RunFile& run,
                         run.robust->probation)};
 }
 
-std::string robust_problem(const collab::RunFile& run, std::size_t peers) {
+std::string robust_problem(const run::RunFile& run, std::size_t peers) {
     if (!run.robust || peers <= run.averaging.group_max) return {};
     return fmt::format(
         "[robust] with a grid: {} peers are more than 'averaging.group_max' ({}) "

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 
 namespace dedloc::cli {
 
@@ -22,14 +22,14 @@ struct RobustForecast {
 };
 // The forecast for each of `peers` equal peers; `vector_bytes`: of one contribution as it is
 // encoded.
-RobustForecast forecast_robust(const collab::RobustConfig& robust,
+RobustForecast forecast_robust(const run::RobustConfig& robust,
                                std::size_t peers,
                                double vector_bytes);
 // Lines for people, without a line's end.
-std::vector<std::string> robust_lines(const collab::RunFile& run,
+std::vector<std::string> robust_lines(const run::RunFile& run,
                                       std::size_t peers,
                                       double vector_bytes);
 // Says what is wrong with a robust run of so many peers; empty: nothing.
-std::string robust_problem(const collab::RunFile& run, std::size_t peers);
+std::string robust_problem(const run::RunFile& run, std::size_t peers);
 
 }  // namespace dedloc::cli

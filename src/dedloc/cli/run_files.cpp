@@ -30,7 +30,7 @@ Ok keep_run_files(const std::string& peer_directory, const tasks::TrainingTask& 
 }
 
 Ok restore_run_files(const std::string& checkpoint,
-                     const collab::TaskConfig& task,
+                     const run::TaskConfig& task,
                      const tasks::TaskOptions& options) {
     DEDLOC_TRY(const auto missing, tasks::missing_file(task, options));
     if (!missing) return {};

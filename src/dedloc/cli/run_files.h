@@ -22,7 +22,7 @@ Ok keep_run_files(const std::string& peer_directory, const tasks::TrainingTask& 
 // `checkpoint` (its folder, absolute): in it, or in the folder of the peer that saved it. A damaged
 // one is passed over, with a warning.
 Ok restore_run_files(const std::string& checkpoint,
-                     const collab::TaskConfig& task,
+                     const run::TaskConfig& task,
                      const tasks::TaskOptions& options);
 
 }  // namespace dedloc::cli

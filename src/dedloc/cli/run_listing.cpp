@@ -9,7 +9,7 @@ void list_run(collab::Node& node,
               const collab::Invitation& invitation) {
     node.join_table();
     collab::NamedRun always;
-    always.run = collab::run_hash(invitation.run);
+    always.run = run::run_hash(invitation.run);
     always.open = invitation.secret.empty();
     always.begun = node.clock().wall_now();
     always.task = invitation.run.task.kind;

@@ -166,7 +166,7 @@ std::string_view find_comment(std::span<const std::pair<std::string_view, std::s
 }
 
 std::string_view schema_comment(const TaskKind& kind, std::string_view key) {
-    for (const collab::SectionSchema& section : kind.schema.sections)
+    for (const run::SectionSchema& section : kind.schema.sections)
         for (const auto& field : section.fields)
             if (key == section.name + "." + field.key) return field.comment;
     return {};

@@ -14,9 +14,9 @@
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/visitor.h"
-#include "dedloc/collab/model_state.h"
 #include "dedloc/images/picture.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/text/cache.h"
 
 namespace dedloc::cli {
@@ -29,7 +29,7 @@ Outcome<Visited> of_checkpoint(const SampleOptions& options, const tasks::TaskOp
     const auto found = find_checkpoint(options.checkpoint);
     if (!found) return failure(found.error());
     for (const std::string& skipped : found->skipped) say(stderr, "dedloc: {}\n", skipped);
-    auto run = collab::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
+    auto run = run::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
     if (!run) return failure(run.error());
     if (const Ok restored = restore_run_files(found->path, run->task, task); !restored)
         return failure(restored.error());
@@ -109,8 +109,8 @@ int run_sample(const SampleOptions& options) {
     auto from = options.join_string.empty() ? of_checkpoint(options, task)
                                             : visit_run(options.join_string, task, say_it);
     if (!from) return report(from.failure());
-    const auto drawing = from->task->draw(collab::parameters_of(*from->state),
-                                          collab::buffers_of(*from->state),
+    const auto drawing = from->task->draw(replica::parameters_of(*from->state),
+                                          replica::buffers_of(*from->state),
                                           {.prompts = *prompts,
                                            .count = options.count,
                                            .top_k = options.top_k,

@@ -9,8 +9,6 @@ namespace dedloc::cli {
 
 namespace {
 
-namespace events = collab::events;
-
 HookOptions hook_options(const PeerOptions& options, const std::string& directory) {
     HookOptions hook{.command = options.on_checkpoint,
                      .publish_directory = options.publish_directory,
@@ -23,7 +21,7 @@ HookOptions hook_options(const PeerOptions& options, const std::string& director
 }  // namespace
 
 SavedStates::SavedStates(const collab::CollaborationService& service,
-                         const collab::RunFile& run,
+                         const run::RunFile& run,
                          const PeerOptions& options,
                          std::string directory,
                          CheckpointHook::Tell hook_tells,

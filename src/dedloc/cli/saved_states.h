@@ -20,14 +20,14 @@ class SavedStates {
     // `directory`: this peer's folder. What the hook tells goes to `hook_tells`; what is saved, or
     // cannot be, to `tell`.
     SavedStates(const collab::CollaborationService& service,
-                const collab::RunFile& run,
+                const run::RunFile& run,
                 const PeerOptions& options,
                 std::string directory,
                 CheckpointHook::Tell hook_tells,
                 CheckpointHook::Tell tell);
 
     // It has seen every step since this peer began, to save those that are due.
-    collab::EventSink& sink() { return due_; }
+    events::EventSink& sink() { return due_; }
     void begin_at(std::uint64_t step) { saver_.begin_at(step); }
     void begin() {
         due_.begin([this] { return service_.collaboration().state(); });

@@ -21,9 +21,9 @@
 #include "dedloc/cli/trainer_watch.h"
 #include "dedloc/collab/collaboration_service.h"
 #include "dedloc/collab/expert_service.h"
-#include "dedloc/collab/join_string.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/run/join_string.h"
 #include "dedloc/tasks/registry.h"
 
 namespace dedloc::cli {
@@ -110,7 +110,7 @@ std::optional<Failure> ServeRun::begin() {
     options.run = invitation_.run;
     options.secret = invitation_.secret;
     options.bootstrap = invitation_.bootstrap;
-    options.role = collab::Role::observer;  // told to others as its other service
+    options.role = membership::Role::observer;  // told to others as its other service
     options.name = options_.name.empty() ? host_name() : options_.name;
     options.join_patience = reach_patience;
     const auto begun = run_->begin(std::move(options), &mailbox_);
@@ -154,10 +154,10 @@ void ServeRun::serve() {
     while (interrupts() == 0) {
         const double now = steady_seconds();
         if (options_.seconds > 0 && now - started_ >= options_.seconds) break;
-        std::vector<collab::Status> statuses =
+        std::vector<membership::Status> statuses =
             node_.run_on_network_thread([&] { return run_->collaboration().peers(); });
-        for (const collab::Event& event : mailbox_.take())
-            if (event.is<collab::events::PeerLeft>()) trainers_.left(event.peer);
+        for (const events::Event& event : mailbox_.take())
+            if (event.is<events::PeerLeft>()) trainers_.left(event.peer);
         if (trainers_.look(now, statuses) == TrainerWatch::News::gone) {
             if (!options_.json)
                 say(stdout,
@@ -219,13 +219,13 @@ int run_serve(const ServeOptions& options) {
         ::setenv(name, kernels_max, /*overwrite=*/0);
     ::mallopt(M_ARENA_MAX, arenas_max);
     catch_interrupts();
-    const auto join = collab::parse_join_string(options.join_string);
+    const auto join = run::parse_join_string(options.join_string);
     if (!join) return report_early(failure(join.error()), options.json);
     auto opened = open_node(join->run, opening_options(options));
     if (!opened) return report_early(opened.failure(), options.json);
     auto invitation = collab::fetch_invitation(*opened->node, options.join_string, reach_patience);
     if (!invitation) return report_early(failure(invitation.error()), options.json);
-    const collab::TaskConfig& task = invitation->run.task;
+    const run::TaskConfig& task = invitation->run.task;
     const tasks::TaskKind* kind = tasks::find_task(task.kind);
     if (!kind || !kind->experts)
         return report_early(

@@ -20,7 +20,7 @@
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/service_policy.h"
 #include "dedloc/cli/service_unit.h"
-#include "dedloc/collab/join_string.h"
+#include "dedloc/run/join_string.h"
 #include "dedloc/runtime/child_process.h"
 #include "dedloc/runtime/machine.h"
 
@@ -110,7 +110,7 @@ Outcome<std::string> keep_string(const ServiceOptions& options, const Digest& ru
 }
 
 std::optional<Failure> install(const ServiceOptions& options, const std::string& program) {
-    const auto join = collab::parse_join_string(options.join_string);
+    const auto join = run::parse_join_string(options.join_string);
     if (!join) return failure(join.error());
     if (auto wrong = check_options(options)) return wrong;
     if (auto none = without_systemd()) return none;
@@ -144,7 +144,7 @@ std::optional<Failure> install(const ServiceOptions& options, const std::string&
 }
 
 std::optional<Failure> remove_unit(const ServiceOptions& options) {
-    const auto join = collab::parse_join_string(options.join_string);
+    const auto join = run::parse_join_string(options.join_string);
     if (!join) return failure(join.error());
     if (auto none = without_systemd()) return none;
     const auto folder = units_folder();

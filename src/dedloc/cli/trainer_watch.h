@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "dedloc/collab/status.h"
+#include "dedloc/membership/status.h"
 
 namespace dedloc::cli {
 
@@ -26,13 +26,13 @@ class TrainerWatch {
     void left(const PeerId& peer) { missed_.erase(peer); }
 
     // `statuses`: of all who are connected. Each of `silent` and `back` is news once.
-    News look(double now, const std::vector<collab::Status>& statuses) {
+    News look(double now, const std::vector<membership::Status>& statuses) {
         std::set<PeerId> staying;
         bool any_trainer = false;
-        for (const collab::Status& status : statuses) {
-            if (status.role != collab::Role::trainer) continue;
+        for (const membership::Status& status : statuses) {
+            if (status.role != membership::Role::trainer) continue;
             any_trainer = true;
-            if (status.phase != collab::Phase::leaving) staying.insert(status.peer);
+            if (status.phase != membership::Phase::leaving) staying.insert(status.peer);
         }
         if (any_trainer) {
             heard_ = now;

@@ -8,9 +8,9 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/say.h"
-#include "dedloc/collab/run_file.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/optim/optimizer.h"
+#include "dedloc/run/run_file.h"
 
 namespace dedloc::cli {
 
@@ -24,8 +24,8 @@ std::string version_line() {
     return fmt::format("dedloc {} ({} libtorch; run format {}, numerics {}.{}; compiler {})",
                        DEDLOC_VERSION,
                        with_torch ? "with" : "without",
-                       collab::run_format,
-                       collab::numerics_version,
+                       run::run_format,
+                       run::numerics_version,
                        optim::numerics_version,
                        __VERSION__);
 }
@@ -33,10 +33,10 @@ std::string version_line() {
 int run_version(const VersionOptions& options) {
     if (options.json) {
         const nlohmann::ordered_json json{{"version", DEDLOC_VERSION},
-                                          {"run_format", collab::run_format},
-                                          {"numerics", collab::numerics_version},
+                                          {"run_format", run::run_format},
+                                          {"numerics", run::numerics_version},
                                           {"optimizer_numerics", optim::numerics_version},
-                                          {"robust_numerics", collab::robust_numerics_version},
+                                          {"robust_numerics", run::robust_numerics_version},
                                           {"libtorch", with_torch},
                                           {"compiler", __VERSION__}};
         say(stdout, "{}\n", monitor::json_line(json));

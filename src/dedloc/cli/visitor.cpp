@@ -42,7 +42,7 @@ std::optional<Failure> open(VisitorsNode& visitor) {
 Ok fetch_file(const collab::Node& node,
               const collab::Invitation& invitation,
               const tasks::TaskOptions& options) {
-    const collab::TaskConfig& task = invitation.run.task;
+    const run::TaskConfig& task = invitation.run.task;
     DEDLOC_TRY(const auto missing, tasks::missing_file(task, options));
     if (!missing) return {};
     DEDLOC_TRY(const Bytes file,

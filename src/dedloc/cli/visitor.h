@@ -11,14 +11,14 @@
 #include <string>
 
 #include "dedloc/cli/exit_codes.h"
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 #include "dedloc/state/snapshot.h"
 #include "dedloc/tasks/training_task.h"
 
 namespace dedloc::cli {
 
 struct Visited {
-    collab::RunFile run;
+    run::RunFile run;
     std::shared_ptr<const tasks::TrainingTask> task;  // unprepared: no data are needed
     std::shared_ptr<const state::Snapshot> state;
 };

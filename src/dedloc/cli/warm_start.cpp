@@ -1,6 +1,6 @@
 #include "dedloc/cli/warm_start.h"
 
-#include "dedloc/collab/model_state.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/tasks/registry.h"
 
 namespace dedloc::cli {
@@ -12,8 +12,8 @@ bool corrects_bias(const optim::OptimizerConfig& optimizer) {
 }
 
 // Why the moments stay behind; empty: they come along.
-std::string why_no_moments(const collab::RunFile& run,
-                           const collab::Layout& layout,
+std::string why_no_moments(const run::RunFile& run,
+                           const run::Layout& layout,
                            const WarmSource& source) {
     if (!source.optimizer) return "the checkpoint's run file is of another version";
     const optim::OptimizerKind before = source.optimizer->kind;
@@ -22,7 +22,7 @@ std::string why_no_moments(const collab::RunFile& run,
                            optim::to_string(before),
                            optim::to_string(run.optimizer.kind));
     if (corrects_bias(run.optimizer)) return "it counts its steps from 0";
-    const auto moments = collab::empty_moments(run.optimizer, layout);
+    const auto moments = replica::empty_moments(run.optimizer, layout);
     if (moments.empty()) return "it keeps nothing from step to step";
     for (const state::Section& moment : moments) {
         const auto* kept = source.state->find(moment.name);
@@ -32,9 +32,9 @@ std::string why_no_moments(const collab::RunFile& run,
     return {};
 }
 
-Ok check_counts(const collab::Layout& layout, const WarmSource& source) {
-    const state::Section* parameters = source.state->find(collab::parameters_section);
-    const state::Section* buffers = source.state->find(collab::buffers_section);
+Ok check_counts(const run::Layout& layout, const WarmSource& source) {
+    const state::Section* parameters = source.state->find(replica::parameters_section);
+    const state::Section* buffers = source.state->find(replica::buffers_section);
     const std::size_t parameters_count = parameters == nullptr ? 0 : parameters->values.size();
     const std::size_t buffers_count = buffers == nullptr ? 0 : buffers->values.size();
     if (parameters_count == layout.parameters_count && buffers_count == layout.buffers_count &&
@@ -52,7 +52,7 @@ Ok check_counts(const collab::Layout& layout, const WarmSource& source) {
 
 }  // namespace
 
-Ok inherit(collab::TaskConfig& task, const WarmSource& source) {
+Ok inherit(run::TaskConfig& task, const WarmSource& source) {
     const tasks::TaskKind* kind = tasks::find_task(task.kind);
     if (!kind || !kind->inherit) return {};
     if (source.task && source.task->kind != task.kind) return {};  // warm_start() refuses the model
@@ -61,18 +61,18 @@ Ok inherit(collab::TaskConfig& task, const WarmSource& source) {
     return {};
 }
 
-Result<WarmStart> warm_start(const collab::RunFile& run,
-                             const collab::Layout& layout,
+Result<WarmStart> warm_start(const run::RunFile& run,
+                             const run::Layout& layout,
                              const WarmSource& source) {
     DEDLOC_TRY_VOID(check_counts(layout, source));
-    const auto parameters = collab::parameters_of(*source.state);
-    const auto buffers = collab::buffers_of(*source.state);
+    const auto parameters = replica::parameters_of(*source.state);
+    const auto buffers = replica::buffers_of(*source.state);
     WarmStart start;
     DEDLOC_TRY(start.state,
-               collab::initial_state(run,
-                                     layout,
-                                     std::vector<float>(parameters.begin(), parameters.end()),
-                                     std::vector<float>(buffers.begin(), buffers.end())));
+               replica::initial_state(run,
+                                      layout,
+                                      std::vector<float>(parameters.begin(), parameters.end()),
+                                      std::vector<float>(buffers.begin(), buffers.end())));
     const std::string why = why_no_moments(run, layout, source);
     if (why.empty()) {
         std::vector<state::Section> sections = start.state->sections();

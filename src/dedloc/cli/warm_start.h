@@ -15,7 +15,7 @@
 #include <string>
 
 #include "dedloc/collab/learner.h"
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 #include "dedloc/state/snapshot.h"
 
 namespace dedloc::cli {
@@ -25,7 +25,7 @@ struct WarmSource {
     std::string path{};
     // The optimizer of the run that it was saved in; none: its run file is another version's.
     std::optional<optim::OptimizerConfig> optimizer{};
-    std::optional<collab::TaskConfig> task{};
+    std::optional<run::TaskConfig> task{};
 };
 
 struct WarmStart {
@@ -35,10 +35,10 @@ struct WarmStart {
 
 // The model decides what the new run's file leaves open (a tokenizer); bad_input where the
 // file names another, and where nobody can tell.
-Ok inherit(collab::TaskConfig& task, const WarmSource& source);
+Ok inherit(run::TaskConfig& task, const WarmSource& source);
 
-Result<WarmStart> warm_start(const collab::RunFile& run,
-                             const collab::Layout& layout,
+Result<WarmStart> warm_start(const run::RunFile& run,
+                             const run::Layout& layout,
                              const WarmSource& source);
 
 }  // namespace dedloc::cli

@@ -33,7 +33,7 @@ nlohmann::ordered_json json_of(const monitor::RunView& view) {
         if (!peer.is_gone)
             peers.push_back({{"peer", peer.id.text()},
                              {"name", peer.name},
-                             {"role", std::string(collab::to_string(peer.role))},
+                             {"role", std::string(membership::to_string(peer.role))},
                              {"doing", peer.doing},
                              {"step", peer.step},
                              {"samples_per_s", peer.samples_per_s},
@@ -56,9 +56,9 @@ nlohmann::ordered_json json_of(const monitor::RunView& view) {
 }
 
 // The best that any peer has told: one is enough for peers to end the run.
-double best_accuracy(const std::vector<collab::Status>& statuses) {
+double best_accuracy(const std::vector<membership::Status>& statuses) {
     double best = 0;
-    for (const collab::Status& status : statuses) best = std::max(best, status.accuracy);
+    for (const membership::Status& status : statuses) best = std::max(best, status.accuracy);
     return best;
 }
 
@@ -72,13 +72,13 @@ int print_plan_of_run(const Watcher& run, const WatchOptions& options) {
             "how large the run's model is cannot be told on this machine: say it with --elements; "
             "'dedloc check RUN.toml' on a machine that trains counts the parameters"});
     const double end = run.wall_now() + (options.seconds > 0 ? options.seconds : plan_patience_s);
-    std::vector<collab::Status> peers;
+    std::vector<membership::Status> peers;
     while (interrupts() == 0 && run.wall_now() < end) {
         std::this_thread::sleep_for(monitor::frame_time);
         if (auto now = run.statuses(); std::ranges::any_of(now, is_planned)) peers = std::move(now);
     }
-    const bool trains = std::ranges::any_of(peers, [](const collab::Status& peer) {
-        return is_planned(peer) && peer.role == collab::Role::trainer;
+    const bool trains = std::ranges::any_of(peers, [](const membership::Status& peer) {
+        return is_planned(peer) && peer.role == membership::Role::trainer;
     });
     if (!trains)
         return report(Failure{ExitCode::unreachable,
@@ -110,8 +110,8 @@ int run_watch(const WatchOptions& options) {
     End end = End::none;
     while (interrupts() == 0) {
         const double now = run.wall_now();
-        for (const collab::Event& event : run.take_events()) model.add(event);
-        const std::vector<collab::Status> statuses = run.statuses();
+        for (const events::Event& event : run.take_events()) model.add(event);
+        const std::vector<membership::Status> statuses = run.statuses();
         accuracy = std::max(accuracy, best_accuracy(statuses));
         model.update(statuses, now);
         monitor::RunView view = model.view();

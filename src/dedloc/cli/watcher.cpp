@@ -42,7 +42,7 @@ struct Watcher::State {
     std::string directory;  // a node has one; a watcher needs nothing that is in it
     monitor::EventMailbox events;
     GridSlot grid;
-    collab::RunFile run;
+    run::RunFile run;
     std::unique_ptr<collab::Node> node;
     collab::CollaborationService* service = nullptr;  // the node's
 };
@@ -77,7 +77,7 @@ Outcome<std::unique_ptr<Watcher>> Watcher::start(const std::string& join_text,
                                                  const std::string& directory,
                                                  double seconds) {
     auto state = std::make_unique<State>();
-    const auto join = collab::parse_join_string(join_text);
+    const auto join = run::parse_join_string(join_text);
     const bool is_invited = join && !join->authority.is_empty();
     auto opened = is_invited ? open_as_volunteer(join->run, directory) : open_as_stranger(*state);
     if (!opened) return opened.failure();
@@ -89,13 +89,13 @@ Outcome<std::unique_ptr<Watcher>> Watcher::start(const std::string& join_text,
     collab::Options options;
     options.run = std::move(invitation->run);
     invitation->hand_over(options);
-    options.role = collab::Role::observer;
+    options.role = membership::Role::observer;
     options.name = "watcher";
     options.status_interval = status_interval;
     options.join_patience = from_seconds(seconds);
     const auto begun = state->service->begin(std::move(options), &state->events);
     if (!begun) return failure(begun.error());
-    const collab::TaskConfig& task = state->run.task;
+    const run::TaskConfig& task = state->run.task;
     const tasks::TaskKind* kind = tasks::find_task(task.kind);
     const auto served = kind && kind->experts
                             ? std::optional(kind->experts(task, tasks::TaskOptions()))
@@ -116,20 +116,20 @@ Watcher::Watcher(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Watcher::~Watcher() { state_->service->leave(goodbye_max); }
 
-const collab::RunFile& Watcher::run() const { return state_->run; }
+const run::RunFile& Watcher::run() const { return state_->run; }
 const collab::Node& Watcher::node() const { return *state_->node; }
 
-std::vector<collab::Status> Watcher::statuses() const {
+std::vector<membership::Status> Watcher::statuses() const {
     return state_->node->run_on_network_thread([this] {
         auto statuses = state_->service->collaboration().peers();
-        std::erase_if(statuses, [](const collab::Status& status) {
-            return status.role == collab::Role::observer;
+        std::erase_if(statuses, [](const membership::Status& status) {
+            return status.role == membership::Role::observer;
         });
         return statuses;
     });
 }
 
-std::vector<collab::Event> Watcher::take_events() { return state_->events.take(); }
+std::vector<events::Event> Watcher::take_events() { return state_->events.take(); }
 
 double Watcher::wall_now() const { return state_->node->clock().wall_now(); }
 

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "dedloc/cli/exit_codes.h"
-#include "dedloc/collab/events.h"
 #include "dedloc/collab/node.h"
-#include "dedloc/collab/run_file.h"
-#include "dedloc/collab/status.h"
+#include "dedloc/events/events.h"
 #include "dedloc/experts/grid_view.h"
+#include "dedloc/membership/status.h"
+#include "dedloc/run/run_file.h"
 
 namespace dedloc::cli {
 
@@ -30,10 +30,10 @@ class Watcher {
     Watcher(const Watcher&) = delete;
     Watcher& operator=(const Watcher&) = delete;
 
-    const collab::RunFile& run() const;
+    const run::RunFile& run() const;
     const collab::Node& node() const;  // that looks; with the run's table where it has experts
-    std::vector<collab::Status> statuses() const;  // of the others
-    std::vector<collab::Event> take_events();
+    std::vector<membership::Status> statuses() const;  // of the others
+    std::vector<events::Event> take_events();
     // The grid of experts as it was some seconds ago; none: the run has no experts, or nothing was
     // heard yet.
     std::optional<experts::GridSeen> grid() const;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dedloc/collab/chain_follower.h"
 #include "dedloc/collab/round_events.h"
 #include "dedloc/collab/round_options.h"
+#include "dedloc/replica/chain_follower.h"
 
 namespace dedloc::collab {
 
@@ -56,11 +56,11 @@ void AggregatorBackend::set_caps(double upload_max, double download_max) {
 
 // A trainer that has steps that we know no certificate of, or more samples on another branch, is
 // asked.
-void AggregatorBackend::on_status(const Status&, const Status& now) {
-    if (!ledger_.started() || now.role != Role::trainer || now.branch.is_zero()) return;
+void AggregatorBackend::on_status(const membership::Status&, const membership::Status& now) {
+    if (!ledger_.started() || now.role != membership::Role::trainer || now.branch.is_zero()) return;
     const consensus::Base& base = ledger_.base();
     const bool elsewhere = now.branch != base.instance.branch;
-    if (is_ahead(now, base) || (elsewhere && now.branch_samples >= base.branch_samples))
+    if (replica::is_ahead(now, base) || (elsewhere && now.branch_samples >= base.branch_samples))
         aggregator_->look_at(now.peer);
 }
 
@@ -94,10 +94,11 @@ void AggregatorBackend::on_decision(const consensus::Link& link) {
                                        share * 100));
 }
 
-void AggregatorBackend::describe(Status& status) const {
+void AggregatorBackend::describe(membership::Status& status) const {
     status.upload_bytes_per_s = aggregator_->upload_bytes_per_s();
     status.download_bytes_per_s = aggregator_->download_bytes_per_s();
-    if (status.phase == Phase::waiting && aggregator_->busy()) status.phase = Phase::averaging;
+    if (status.phase == membership::Phase::waiting && aggregator_->busy())
+        status.phase = membership::Phase::averaging;
     if (!ledger_.started()) return;
     const consensus::Base& base = ledger_.base();
     status.branch = base.instance.branch;
@@ -106,9 +107,9 @@ void AggregatorBackend::describe(Status& status) const {
     status.branch_samples = base.branch_samples;
 }
 
-std::optional<Anchor> AggregatorBackend::anchor() const {
+std::optional<run::Anchor> AggregatorBackend::anchor() const {
     if (!ledger_.started()) return std::nullopt;
-    return Anchor{ledger_.base().previous, ledger_.base().instance.step};
+    return run::Anchor{ledger_.base().previous, ledger_.base().instance.step};
 }
 
 void AggregatorBackend::note(const averaging::RoundNote& note) {
@@ -119,23 +120,24 @@ void AggregatorBackend::note(const averaging::RoundNote& note) {
 
 std::vector<PeerId> AggregatorBackend::live_trainers() const {
     std::vector<PeerId> trainers;
-    for (const KnownPeer* peer : context_.membership.live())
-        if (peer->status.role == Role::trainer) trainers.push_back(peer->status.peer);
+    for (const membership::KnownPeer* peer : context_.membership.live())
+        if (peer->status.role == membership::Role::trainer) trainers.push_back(peer->status.peer);
     return trainers;
 }
 
 std::size_t AggregatorBackend::voters_heard_of(const consensus::Base& base) const {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(context_.membership.live(), [&base](const KnownPeer* peer) {
-            return peer->status.role == Role::trainer &&
+    return static_cast<std::size_t>(std::ranges::count_if(
+        context_.membership.live(), [&base](const membership::KnownPeer* peer) {
+            return peer->status.role == membership::Role::trainer &&
                    base.voter_incarnation(peer->status.peer) == peer->status.incarnation;
         }));
 }
 
 bool AggregatorBackend::chain_goes_on(const consensus::Base& base) const {
-    return std::ranges::any_of(context_.membership.live(), [&base](const KnownPeer* peer) {
-        return is_ahead(peer->status, base);
-    });
+    return std::ranges::any_of(context_.membership.live(),
+                               [&base](const membership::KnownPeer* peer) {
+                                   return replica::is_ahead(peer->status, base);
+                               });
 }
 
 bool AggregatorBackend::allowed(const PeerId& peer) const {
@@ -143,7 +145,7 @@ bool AggregatorBackend::allowed(const PeerId& peer) const {
 }
 
 double AggregatorBackend::upload_bytes_per_s(const PeerId& peer) const {
-    const KnownPeer* const known = context_.membership.find(peer);
+    const membership::KnownPeer* const known = context_.membership.find(peer);
     return known == nullptr ? 0 : known->status.upload_bytes_per_s;
 }
 

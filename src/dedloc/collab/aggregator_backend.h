@@ -32,9 +32,9 @@ class AggregatorBackend final : public AveragingBackend,
     double download_bytes_per_s() const override { return aggregator_->download_bytes_per_s(); }
     void set_caps(double upload_max, double download_max) override;
 
-    void on_status(const Status& before, const Status& now) override;
-    void describe(Status& status) const override;
-    std::optional<Anchor> anchor() const override;
+    void on_status(const membership::Status& before, const membership::Status& now) override;
+    void describe(membership::Status& status) const override;
+    std::optional<run::Anchor> anchor() const override;
     const consensus::Base* base() const override {
         return ledger_.started() ? &ledger_.base() : nullptr;
     }

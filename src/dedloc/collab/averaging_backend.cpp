@@ -24,20 +24,20 @@ Task<Result<void>> AveragingBackend::join(TimePoint) { co_return Result<void>();
 Task<void> AveragingBackend::part(TimePoint) { co_return; }
 Task<void> AveragingBackend::stop() { co_return; }
 Task<void> AveragingBackend::average(std::shared_ptr<const allreduce::RoundInput>) { co_return; }
-Task<void> AveragingBackend::checked(CheckResult) { co_return; }
+Task<void> AveragingBackend::checked(validation::CheckResult) { co_return; }
 void AveragingBackend::set_caps(double, double) {}
-void AveragingBackend::on_status(const Status&, const Status&) {}
+void AveragingBackend::on_status(const membership::Status&, const membership::Status&) {}
 
 Result<std::unique_ptr<AveragingBackend>> make_backend(BackendContext context) {
     switch (context.options.role) {
-        case Role::trainer:
+        case membership::Role::trainer:
             return NativeBackend::make(std::move(context));
-        case Role::aggregator:
+        case membership::Role::aggregator:
             return std::unique_ptr<AveragingBackend>(
                 std::make_unique<AggregatorBackend>(std::move(context)));
-        case Role::observer:
-        case Role::relay:
-        case Role::expert_server:
+        case membership::Role::observer:
+        case membership::Role::relay:
+        case membership::Role::expert_server:
             break;
     }
     return std::unique_ptr<AveragingBackend>(std::make_unique<ObserverBackend>());

@@ -16,18 +16,18 @@
 #include "dedloc/averaging/aggregator_work.h"
 #include "dedloc/base/result.h"
 #include "dedloc/collab/back_off.h"
-#include "dedloc/collab/batch_progress.h"
-#include "dedloc/collab/check_job.h"
 #include "dedloc/collab/collaboration.h"
 #include "dedloc/collab/contributions.h"
-#include "dedloc/collab/events.h"
-#include "dedloc/collab/join_string.h"
-#include "dedloc/collab/membership.h"
-#include "dedloc/collab/sample_claims.h"
-#include "dedloc/collab/step_report.h"
 #include "dedloc/consensus/ledger.h"
 #include "dedloc/consensus/order_judge.h"
+#include "dedloc/events/events.h"
+#include "dedloc/membership/batch_progress.h"
+#include "dedloc/membership/membership.h"
+#include "dedloc/membership/sample_claims.h"
+#include "dedloc/replica/step_report.h"
+#include "dedloc/run/join_string.h"
 #include "dedloc/state/snapshot.h"
+#include "dedloc/validation/check_job.h"
 
 namespace dedloc::collab {
 
@@ -65,11 +65,11 @@ struct BackendContext {
     const security::Signer& signer;
     const security::Verifier& verifier;
     const Options& options;
-    Membership& membership;
+    membership::Membership& membership;
     Contributions& contributions;
-    SampleClaims& claims;
-    const BatchProgress& progress;
-    StepReport& report;
+    membership::SampleClaims& claims;
+    const membership::BatchProgress& progress;
+    replica::StepReport& report;
     BackendListener& listener;
     // Judges orders in decisions; it outlives the backend as well.
     consensus::OrderJudge& judge;
@@ -100,7 +100,7 @@ class AveragingBackend {
     // Nothing: unknown, or the state tells.
     virtual std::optional<Reached> reached() const { return std::nullopt; }
     // True if what this peer says of its samples is about the open step.
-    virtual bool works_on_open_step(const Status&) const { return false; }
+    virtual bool works_on_open_step(const membership::Status&) const { return false; }
 
     // A round is wanted although this peer has nothing to hand in yet.
     virtual void want_round() {}
@@ -113,8 +113,8 @@ class AveragingBackend {
 
     // Another peer's contribution waits to be computed again. Any thread.
     virtual bool check_waits() const { return false; }
-    virtual std::optional<CheckJob> take_check() { return std::nullopt; }
-    virtual Task<void> checked(CheckResult result);
+    virtual std::optional<validation::CheckJob> take_check() { return std::nullopt; }
+    virtual Task<void> checked(validation::CheckResult result);
     // This peer has erred, and hands in nothing until it computes rightly again. Any thread.
     virtual bool holds_back() const { return false; }
     // Why an order keeps a peer out; empty: none does.
@@ -126,12 +126,12 @@ class AveragingBackend {
     virtual void set_caps(double upload_max, double download_max);
 
     // A member says how it is doing.
-    virtual void on_status(const Status& before, const Status& now);
+    virtual void on_status(const membership::Status& before, const membership::Status& now);
     // To be called a few times a second.
     virtual void look() {}
     // Fills in where we stand.
-    virtual void describe(Status&) const {}
-    virtual std::optional<Anchor> anchor() const { return std::nullopt; }
+    virtual void describe(membership::Status&) const {}
+    virtual std::optional<run::Anchor> anchor() const { return std::nullopt; }
     // The chain, which a checkpoint needs beside the snapshot.
     virtual Bytes chain() const { return {}; }
     virtual averaging::AggregatorWork work() const { return {}; }

@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dedloc/collab/book_issuer.h"
+#include "dedloc/admission/book_issuer.h"
+#include "dedloc/admission/token_authorizer.h"
 #include "dedloc/collab/collaboration_impl.h"
-#include "dedloc/collab/join_string.h"
-#include "dedloc/collab/peers_to_dial.h"
 #include "dedloc/collab/round_options.h"
-#include "dedloc/collab/secret_authorizer.h"
-#include "dedloc/collab/token_authorizer.h"
+#include "dedloc/membership/peers_to_dial.h"
+#include "dedloc/membership/secret_authorizer.h"
+#include "dedloc/run/join_string.h"
 
 namespace dedloc::collab {
 namespace {
@@ -18,6 +18,9 @@ constexpr std::size_t others_least =
 constexpr Duration meeting_patience = 5s;  // with one address
 constexpr Duration meeting_pause = 300ms;  // until all addresses are tried again
 
+// The log has room for every peer that a run may know.
+static_assert(events::peers_told_of_max >= membership::peers_max);
+
 std::string number(double value) { return fmt::format("{:.6g}", value); }
 
 }  // namespace
@@ -27,34 +30,34 @@ Result<std::unique_ptr<Collaboration>> Collaboration::make(runtime::Node node,
                                                            const security::Signer& signer,
                                                            const security::Verifier& verifier,
                                                            Options options,
-                                                           EventSink* events) {
-    if (options.bootstrap.empty() && !options.initial && options.role == Role::trainer)
+                                                           events::EventSink* events) {
+    if (options.bootstrap.empty() && !options.initial && options.role == membership::Role::trainer)
         return make_error(ErrorKind::bad_input, "a host needs a starting state");
     auto made = std::make_unique<CollaborationImpl>(node, host, std::move(options), events);
     DEDLOC_TRY_VOID(made->prepare(signer, verifier));
     return std::unique_ptr<Collaboration>(std::move(made));
 }
 
-Task<Result<std::optional<CheckJob>>> Collaboration::take_check() {
-    co_return std::optional<CheckJob>();
+Task<Result<std::optional<validation::CheckJob>>> Collaboration::take_check() {
+    co_return std::optional<validation::CheckJob>();
 }
 
-Task<Result<void>> Collaboration::checked(CheckResult) { co_return Result<void>(); }
+Task<Result<void>> Collaboration::checked(validation::CheckResult) { co_return Result<void>(); }
 
 // Each process begins its statuses at the milliseconds of its wall clock.
 CollaborationImpl::CollaborationImpl(runtime::Node node,
                                      p2p::Host& host,
                                      Options options,
-                                     EventSink* events)
+                                     events::EventSink* events)
     : node_(node),
       host_(host),
       options_(std::move(options)),
       events_(events),
       progress_(options_.run.batch.target, options_.status_interval),
-      contributions_(DeferredGradients(options_.layout.vector_count(),
-                                       options_.bugs,
-                                       options_.layout.parameters_count,
-                                       samples_max(options_.run.batch))),
+      contributions_(replica::DeferredGradients(options_.layout.vector_count(),
+                                                options_.bugs,
+                                                options_.layout.parameters_count,
+                                                samples_max(options_.run.batch))),
       claims_(options_.run.batch, options_.run.averaging.delayed),
       publisher_(host,
                  options_.role,
@@ -68,15 +71,15 @@ CollaborationImpl::~CollaborationImpl() = default;
 Result<void> CollaborationImpl::prepare(const security::Signer& signer,
                                         const security::Verifier& verifier) {
     make_admission(signer, verifier);
-    membership_ = std::make_unique<Membership>(node_,
-                                               host_,
-                                               signer,
-                                               verifier,
-                                               options_.run,
-                                               access_.authorizer,
-                                               options_.status_interval,
-                                               options_.peers_max,
-                                               membership_callbacks());
+    membership_ = std::make_unique<membership::Membership>(node_,
+                                                           host_,
+                                                           signer,
+                                                           verifier,
+                                                           options_.run,
+                                                           access_.authorizer,
+                                                           options_.status_interval,
+                                                           options_.peers_max,
+                                                           membership_callbacks());
     BackendContext context{.node = node_,
                            .host = host_,
                            .signer = signer,
@@ -96,29 +99,30 @@ Result<void> CollaborationImpl::prepare(const security::Signer& signer,
 void CollaborationImpl::make_admission(const security::Signer& signer,
                                        const security::Verifier& verifier) {
     if (!options_.run.access) {
-        access_.authorizer = std::make_shared<SecretAuthorizer>(options_.secret);
+        access_.authorizer = std::make_shared<membership::SecretAuthorizer>(options_.secret);
         return;
     }
     const auto authority = PeerId::from_text(options_.run.access->authority);
     DEDLOC_CHECK(authority.has_value(), "the run file was checked");
-    auto authorizer = std::make_shared<TokenAuthorizer>(
-        run_hash(options_.run), *authority, verifier, node_.clock);
+    auto authorizer = std::make_shared<admission::TokenAuthorizer>(
+        run::run_hash(options_.run), *authority, verifier, node_.clock);
     access_.authorizer = authorizer;
     access_.judge =
-        std::make_unique<RevocationJudge>(host_, authorizer, consensus::no_new_orders());
-    access_.admission = std::make_unique<AdmissionService>(node_,
-                                                           host_,
-                                                           std::move(authorizer),
-                                                           options_.issuer,
-                                                           admission_callbacks(signer, verifier));
+        std::make_unique<admission::RevocationJudge>(host_, authorizer, consensus::no_new_orders());
+    access_.admission =
+        std::make_unique<admission::AdmissionService>(node_,
+                                                      host_,
+                                                      std::move(authorizer),
+                                                      options_.issuer,
+                                                      admission_callbacks(signer, verifier));
 }
 
-AdmissionService::Callbacks CollaborationImpl::admission_callbacks(
+admission::AdmissionService::Callbacks CollaborationImpl::admission_callbacks(
     const security::Signer& signer, const security::Verifier& verifier) {
-    AdmissionService::Callbacks callbacks;
+    admission::AdmissionService::Callbacks callbacks;
     const auto live = [this](bool organisers_only) {
         std::vector<PeerId> peers;
-        for (const KnownPeer* peer : membership_->live())
+        for (const membership::KnownPeer* peer : membership_->live())
             if (!organisers_only || peer->status.lets_in) peers.push_back(peer->status.peer);
         return peers;
     };
@@ -130,26 +134,26 @@ AdmissionService::Callbacks CollaborationImpl::admission_callbacks(
     callbacks.part_from_revoked = [this] { membership_->look_at_admission(); };
     callbacks.make_issuer = [this, &signer, &verifier](const admission::Delegation& delegation,
                                                        const std::string& name) {
-        BookIssuer::Right right;
+        admission::BookIssuer::Right right;
         // The node's own, which outlives what runs on it.
         right.signer = std::shared_ptr<const security::Signer>(&signer, [](const auto*) {});
         right.delegation = delegation;
         right.own_name = name;
-        auto issuer = BookIssuer::open(
-            node_.disk, node_.clock, verifier, run_hash(options_.run), std::move(right));
+        auto issuer = admission::BookIssuer::open(
+            node_.disk, node_.clock, verifier, run::run_hash(options_.run), std::move(right));
         if (!issuer) tell(events::RenewalFailed{}, {}, issuer.error().message());
-        return issuer ? std::shared_ptr<Issuer>(*std::move(issuer)) : nullptr;
+        return issuer ? std::shared_ptr<admission::Issuer>(*std::move(issuer)) : nullptr;
     };
     return callbacks;
 }
 
-Membership::Callbacks CollaborationImpl::membership_callbacks() {
-    Membership::Callbacks callbacks;
+membership::Membership::Callbacks CollaborationImpl::membership_callbacks() {
+    membership::Membership::Callbacks callbacks;
     callbacks.own_status = [this] { return status(); };
-    callbacks.on_status = [this](const Status& before, const Status& now) {
+    callbacks.on_status = [this](const membership::Status& before, const membership::Status& now) {
         on_status(before, now);
     };
-    callbacks.on_joined = [this](const Status& peer) {
+    callbacks.on_joined = [this](const membership::Status& peer) {
         tell(events::PeerJoined{}, peer.peer, fmt::format("{} joined", peer.peer.short_text()));
         if (std::string person = access_.authorizer->person(peer.peer); !person.empty()) {
             std::string text = fmt::format("{} is a device of {}", peer.peer.short_text(), person);
@@ -159,7 +163,7 @@ Membership::Callbacks CollaborationImpl::membership_callbacks() {
         changed_.pulse();
     };
     callbacks.why_kept_out = [this](const PeerId& peer) { return backend_->why_kept_out(peer); };
-    callbacks.on_lost = [this](const Status& peer, bool in_order) {
+    callbacks.on_lost = [this](const membership::Status& peer, bool in_order) {
         tell(in_order ? events::Any(events::PeerLeft{}) : events::PeerLost{},
              peer.peer,
              fmt::format("{} {}",
@@ -180,8 +184,8 @@ Membership::Callbacks CollaborationImpl::membership_callbacks() {
 Task<Result<void>> CollaborationImpl::start() {
     if (access_.admission) DEDLOC_CO_TRY_VOID(access_.admission->start(options_.admitted));
     membership_->start();
-    attachment_server_ = std::make_unique<AttachmentServer>(
-        host_, run_hash(options_.run), access_.authorizer, options_.attachments);
+    attachment_server_ = std::make_unique<membership::AttachmentServer>(
+        host_, run::run_hash(options_.run), access_.authorizer, options_.attachments);
     backend_->start();
     Result<void> started;
     if (trains() && options_.bootstrap.empty())
@@ -191,20 +195,20 @@ Task<Result<void>> CollaborationImpl::start() {
     if (!started || !trains()) co_return started;
     report_.begin(node_.clock.now());
     scope_.spawn("watch progress", watch_progress());
-    set_phase(Phase::computing);
+    set_phase(membership::Phase::computing);
     begin_computing();
     check_stop_conditions();
     co_return Result<void>();
 }
 
 Task<Result<void>> CollaborationImpl::start_as_newcomer() {
-    set_phase(Phase::starting);
+    set_phase(membership::Phase::starting);
     const TimePoint deadline = node_.clock.now() + options_.join_patience;
     DEDLOC_CO_TRY_VOID(co_await meet_somebody(deadline));
     scope_.spawn("meet bootstrap peers", meet_bootstrap());
-    if (trains()) set_phase(Phase::downloading);
+    if (trains()) set_phase(membership::Phase::downloading);
     DEDLOC_CO_TRY_VOID(co_await backend_->join(deadline));
-    if (options_.role == Role::aggregator) set_phase(Phase::waiting);
+    if (options_.role == membership::Role::aggregator) set_phase(membership::Phase::waiting);
     co_return Result<void>();
 }
 
@@ -212,7 +216,7 @@ Task<Result<void>> CollaborationImpl::meet_somebody(TimePoint deadline) {
     Error last = make_error(ErrorKind::bad_input, "the join string names no address");
     while (node_.clock.now() < deadline) {
         std::optional<Error> other_run;  // what one of them says who trains another by now
-        for (const std::string& address : peers_to_dial(host_, options_.bootstrap)) {
+        for (const std::string& address : membership::peers_to_dial(host_, options_.bootstrap)) {
             const TimePoint until = std::min(deadline, node_.clock.now() + meeting_patience);
             auto peer = co_await membership_->meet(address, until);
             if (peer) co_return Result<void>();
@@ -231,8 +235,8 @@ Task<Result<void>> CollaborationImpl::meet_somebody(TimePoint deadline) {
 Task<void> CollaborationImpl::meet_bootstrap() {
     Duration pause = 1s;
     for (;;) {
-        for (const std::string& address : peers_to_dial(host_, options_.bootstrap)) {
-            const auto parts = split_peer_address(address);
+        for (const std::string& address : membership::peers_to_dial(host_, options_.bootstrap)) {
+            const auto parts = run::split_peer_address(address);
             if (parts && (parts->peer == host_.id() || membership_->is_member(parts->peer)))
                 continue;
             const TimePoint until = node_.clock.now() + meeting_patience;
@@ -258,7 +262,7 @@ Task<void> CollaborationImpl::leave(Duration patience) {
     if (!ending_.over)
         drop(contributions_.samples() + contributions_.samples_ahead(),
              "the collaboration was left before a step was due");
-    set_phase(Phase::leaving);
+    set_phase(membership::Phase::leaving);
     co_await membership_->say_goodbye();
     tell(events::Left{}, {}, "left the collaboration");
     co_await stop();
@@ -267,7 +271,7 @@ Task<void> CollaborationImpl::leave(Duration patience) {
 Task<void> CollaborationImpl::leave_as_helper(Duration patience) {
     leaving_.begun = true;
     if (!ending_.tasks_stopped) co_await backend_->part(node_.clock.now() + patience);
-    set_phase(Phase::leaving);
+    set_phase(membership::Phase::leaving);
     co_await membership_->say_goodbye();
     co_await stop();
 }
@@ -276,10 +280,10 @@ Task<void> CollaborationImpl::leave_as_helper(Duration patience) {
 bool CollaborationImpl::is_waited_for() const {
     if (!ending_.over)
         return computes_at_.is_in_step || contributions_.samples() > 0 || trainer_runs_;
-    return std::ranges::any_of(membership_->live(), [this](const KnownPeer* peer) {
-        const Status& status = peer->status;
-        return status.role == Role::trainer && status.phase != Phase::leaving &&
-               status.step < backend_->open_step();
+    return std::ranges::any_of(membership_->live(), [this](const membership::KnownPeer* peer) {
+        const membership::Status& status = peer->status;
+        return status.role == membership::Role::trainer &&
+               status.phase != membership::Phase::leaving && status.step < backend_->open_step();
     });
 }
 
@@ -321,7 +325,7 @@ Task<void> CollaborationImpl::watch_progress() {
 
 void CollaborationImpl::tell(events::Any what, PeerId peer, std::string text) {
     if (events_ == nullptr) return;
-    Event event;
+    events::Event event;
     event.time = node_.clock.wall_now();
     event.peer = std::move(peer);
     event.step = backend_ ? backend_->open_step() : 0;
@@ -347,9 +351,9 @@ void CollaborationImpl::kept_out(std::string why) {
     changed_.pulse();
 }
 
-void CollaborationImpl::on_status(const Status& before, const Status& now) {
+void CollaborationImpl::on_status(const membership::Status& before, const membership::Status& now) {
     backend_->on_status(before, now);
-    if (options_.role == Role::aggregator) check_stop_conditions();
+    if (options_.role == membership::Role::aggregator) check_stop_conditions();
     if (!trains() || !backend_->started()) return;
     if (before.accuracy_step != now.accuracy_step) check_stop_conditions();
     refresh_progress();
@@ -408,7 +412,7 @@ void CollaborationImpl::check_stop_conditions() {
                 : backend_->reached();
     if (ending_.over || !reached) return;
     double accuracy = publisher_.accuracy();
-    for (const KnownPeer* peer : membership_->live())
+    for (const membership::KnownPeer* peer : membership_->live())
         accuracy = std::max(accuracy, peer->status.accuracy);
     if (!options_.run.stop.is_met(reached->step, reached->samples, accuracy)) return;
     ending_.over = true;
@@ -417,7 +421,7 @@ void CollaborationImpl::check_stop_conditions() {
 }
 
 void CollaborationImpl::report_evaluation(std::uint64_t step, const Evaluation& evaluation) {
-    publisher_.set_evaluation(step, evaluation);
+    publisher_.set_accuracy(step, evaluation.accuracy);
     tell(events::Evaluated{.step = step, .accuracy = evaluation.accuracy, .loss = evaluation.loss},
          {},
          fmt::format("step {}: accuracy {:.2f} %", step, evaluation.accuracy * 100));
@@ -456,9 +460,9 @@ void CollaborationImpl::tell_of_back_off() {
 
 // A link that has become faster, or nobody to train together with the others any more.
 bool CollaborationImpl::is_needed() const {
-    const std::vector<const KnownPeer*> live = membership_->live();
+    const std::vector<const membership::KnownPeer*> live = membership_->live();
     const auto training = std::ranges::count_if(
-        live, [](const KnownPeer* peer) { return peer->status.is_training(); });
+        live, [](const membership::KnownPeer* peer) { return peer->status.is_training(); });
     return static_cast<std::size_t>(training) < others_least ||
            back_off_.is_another_link(
                std::min(backend_->upload_bytes_per_s(), backend_->download_bytes_per_s()));
@@ -469,20 +473,20 @@ void CollaborationImpl::end_back_off() {
     back_off_.end();
     backend_->set_left_out(false);
     // It computes the next step's samples already, if it keeps some of this one.
-    if (publisher_.phase() == Phase::waiting && contributions_.computes_ahead() &&
+    if (publisher_.phase() == membership::Phase::waiting && contributions_.computes_ahead() &&
         !computes_at_.is_in_step)
-        set_phase(Phase::computing);
+        set_phase(membership::Phase::computing);
     changed_.pulse();
 }
 
 // ---- what others see ----------------------------------------------------------------------------
 
-void CollaborationImpl::set_phase(Phase phase) {
+void CollaborationImpl::set_phase(membership::Phase phase) {
     if (publisher_.set_phase(phase)) membership_->push_now();
 }
 
-Status CollaborationImpl::status() const {
-    Status status = publisher_.next();
+membership::Status CollaborationImpl::status() const {
+    membership::Status status = publisher_.next();
     // A peer that has the new state already, and has not begun to compute at it, has nothing for
     // the new step but what it computed ahead.
     if (back_off_.is_on())
@@ -500,16 +504,16 @@ Status CollaborationImpl::status() const {
     return status;
 }
 
-std::vector<Status> CollaborationImpl::peers() const {
-    std::vector<Status> statuses{status()};
-    for (const KnownPeer* peer : membership_->live()) statuses.push_back(peer->status);
-    std::ranges::sort(statuses, {}, &Status::peer);
+std::vector<membership::Status> CollaborationImpl::peers() const {
+    std::vector<membership::Status> statuses{status()};
+    for (const membership::KnownPeer* peer : membership_->live()) statuses.push_back(peer->status);
+    std::ranges::sort(statuses, {}, &membership::Status::peer);
     return statuses;
 }
 
 std::string CollaborationImpl::join_string() const {
-    JoinString join;
-    join.run = run_hash(options_.run);
+    run::JoinString join;
+    join.run = run::run_hash(options_.run);
     join.secret = options_.secret;
     if (options_.run.access)
         if (auto authority = PeerId::from_text(options_.run.access->authority))

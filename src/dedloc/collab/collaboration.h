@@ -25,23 +25,23 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/admission/admission_message.h"
+#include "dedloc/admission/issuer.h"
 #include "dedloc/allreduce/reducer.h"
 #include "dedloc/averaging/aggregator_work.h"
 #include "dedloc/base/result.h"
-#include "dedloc/collab/admission_message.h"
-#include "dedloc/collab/attachments.h"
-#include "dedloc/collab/check_job.h"
-#include "dedloc/collab/events.h"
-#include "dedloc/collab/issuer.h"
-#include "dedloc/collab/kept_averages.h"
 #include "dedloc/collab/learner.h"
-#include "dedloc/collab/run_file.h"
-#include "dedloc/collab/status.h"
 #include "dedloc/consensus/paxos.h"
+#include "dedloc/events/events.h"
+#include "dedloc/membership/attachments.h"
+#include "dedloc/membership/status.h"
 #include "dedloc/p2p/host.h"
+#include "dedloc/replica/kept_averages.h"
+#include "dedloc/run/run_file.h"
 #include "dedloc/runtime/node.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/state/snapshot.h"
+#include "dedloc/validation/check_job.h"
 
 namespace dedloc::collab {
 
@@ -71,25 +71,27 @@ struct StepOutcome {
 };
 
 struct Options {
-    RunFile run;
+    run::RunFile run;
     Bytes secret;  // the run secret; empty: an open run
     // In a run that lets in by invitation: what an organiser gave this peer; or, where this peer
     // lets people in itself, their issuer.
-    Admitted admitted{};
-    std::shared_ptr<Issuer> issuer{};
-    Layout layout;
+    admission::Admitted admitted{};
+    std::shared_ptr<admission::Issuer> issuer{};
+    run::Layout layout;
     std::string name;  // for people
     // An aggregator needs neither layout nor state: it reduces parts that plans give it.
-    Role role = Role::trainer;
+    membership::Role role = membership::Role::trainer;
     std::vector<std::string> bootstrap;  // multiaddrs with /p2p/; empty: this peer is the host
     std::shared_ptr<const state::Snapshot> initial;  // host only: the starting (or resumed) state
     // Host only, of a resumed run: chain() of the checkpoint. Its orders stay in force.
     Bytes chain;
-    std::vector<Attachment> attachments;  // files of the run file, served to those who join
+    std::vector<membership::Attachment>
+        attachments;  // files of the run file, served to those who join
     Duration status_interval = std::chrono::milliseconds(500);
     std::size_t kept_steps = 64;  // certificates, averages kept for those who slept
-    std::size_t kept_bytes_max = kept_averages_usual;   // more for large models …
-    std::size_t kept_bytes_most = kept_averages_large;  // … up to here: kept_averages_most()
+    std::size_t kept_bytes_max = replica::kept_averages_usual;  // more for large models …
+    std::size_t kept_bytes_most =
+        replica::kept_averages_large;  // … up to here: kept_averages_most()
     Duration join_patience = std::chrono::seconds(60);
     // The plan may count on this of the peer's link, bytes per second; 0: what is measured.
     double upload_max = 0;
@@ -98,7 +100,7 @@ struct Options {
     std::size_t reduce_bytes_max = 256u << 20;
     // Members of a round, and known to a peer: fewer in tests of what is told to those beyond it.
     std::size_t members_max = consensus::members_max;
-    std::size_t peers_max = collab::peers_max;
+    std::size_t peers_max = membership::peers_max;
     consensus::PlantedBugs bugs;  // for tests of the checkers only
     // For experiments: a reducer that no run file names, and a peer that goes on contributing
     // although it is told that it errs.
@@ -117,7 +119,7 @@ class Collaboration {
                                                        const security::Signer& signer,
                                                        const security::Verifier& verifier,
                                                        Options options,
-                                                       EventSink* events);
+                                                       events::EventSink* events);
     virtual ~Collaboration() = default;
 
     // Joins: hello with the bootstrap peers, state download. Returns when state() is usable.
@@ -161,12 +163,13 @@ class Collaboration {
     // looks when it has nothing accumulated: before it computes, and before it hands in nothing.
     virtual bool check_waits() const { return false; }
     // Trainer's thread's turn: none: there is none any more.
-    virtual Task<Result<std::optional<CheckJob>>> take_check();
-    virtual Task<Result<void>> checked(CheckResult result);
+    virtual Task<Result<std::optional<validation::CheckJob>>> take_check();
+    virtual Task<Result<void>> checked(validation::CheckResult result);
 
     virtual void report_evaluation(std::uint64_t step, const Evaluation& evaluation) = 0;
-    virtual Status status() const = 0;              // ours
-    virtual std::vector<Status> peers() const = 0;  // ours and all live others, by PeerId
+    virtual membership::Status status() const = 0;  // ours
+    virtual std::vector<membership::Status> peers()
+        const = 0;  // ours and all live others, by PeerId
     virtual Digest branch() const = 0;
     virtual std::string join_string() const = 0;  // current addresses, run hash, secret, anchor
     // This peer's own accounts as the chain of certificates tells them, for people and checkers.

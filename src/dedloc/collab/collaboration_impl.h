@@ -8,20 +8,23 @@
 #include <atomic>
 #include <memory>
 
-#include "dedloc/collab/admission_service.h"
+#include "dedloc/admission/admission_service.h"
+#include "dedloc/admission/revocation_judge.h"
 #include "dedloc/collab/averaging_backend.h"
 #include "dedloc/collab/collaboration.h"
-#include "dedloc/collab/event_rate.h"
-#include "dedloc/collab/newest_state.h"
 #include "dedloc/collab/not_finite_tally.h"
-#include "dedloc/collab/revocation_judge.h"
-#include "dedloc/collab/status_publisher.h"
+#include "dedloc/events/event_rate.h"
+#include "dedloc/membership/status_publisher.h"
+#include "dedloc/replica/newest_state.h"
 
 namespace dedloc::collab {
 
 class CollaborationImpl final : public Collaboration, private BackendListener {
   public:
-    CollaborationImpl(runtime::Node node, p2p::Host& host, Options options, EventSink* events);
+    CollaborationImpl(runtime::Node node,
+                      p2p::Host& host,
+                      Options options,
+                      events::EventSink* events);
     ~CollaborationImpl() override;
 
     Task<Result<void>> start() override;
@@ -39,11 +42,11 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     Task<Result<StepOutcome>> step(Contribution contribution) override;
     bool stopped() const override { return ending_.over || leaving_.begun; }
     bool check_waits() const override { return backend_->check_waits(); }
-    Task<Result<std::optional<CheckJob>>> take_check() override;
-    Task<Result<void>> checked(CheckResult result) override;
+    Task<Result<std::optional<validation::CheckJob>>> take_check() override;
+    Task<Result<void>> checked(validation::CheckResult result) override;
     void report_evaluation(std::uint64_t step, const Evaluation& evaluation) override;
-    Status status() const override;
-    std::vector<Status> peers() const override;
+    membership::Status status() const override;
+    std::vector<membership::Status> peers() const override;
     Digest branch() const override { return backend_->branch(); }
     std::string join_string() const override;
     Accounts accounts() const override;
@@ -68,18 +71,18 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
 
     // Nothing that this peer would compute has a part in the average.
     bool rests() const { return back_off_.is_on() || backend_->holds_back(); }
-    bool trains() const { return options_.role == Role::trainer; }
+    bool trains() const { return options_.role == membership::Role::trainer; }
     Task<Result<void>> meet_somebody(TimePoint deadline);
     Task<Result<void>> start_as_newcomer();
     Task<void> meet_bootstrap();
     Task<void> leave_as_helper(Duration patience);
     bool is_waited_for() const;
     Task<void> watch_progress();
-    Membership::Callbacks membership_callbacks();
+    membership::Membership::Callbacks membership_callbacks();
     void make_admission(const security::Signer& signer, const security::Verifier& verifier);
-    AdmissionService::Callbacks admission_callbacks(const security::Signer& signer,
-                                                    const security::Verifier& verifier);
-    void on_status(const Status& before, const Status& now);
+    admission::AdmissionService::Callbacks admission_callbacks(const security::Signer& signer,
+                                                               const security::Verifier& verifier);
+    void on_status(const membership::Status& before, const membership::Status& now);
     bool is_needed() const;
     void end_back_off();
     void tell_of_back_off();
@@ -87,7 +90,7 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     void obey_orders();
     void refresh_progress();
     bool batch_is_full() const;  // any thread
-    void set_phase(Phase phase);
+    void set_phase(membership::Phase phase);
 
     // steps.cpp
     bool trainer_is_current() const;
@@ -114,25 +117,26 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     runtime::Node node_;
     p2p::Host& host_;
     Options options_;
-    EventSink* events_;
+    events::EventSink* events_;
 
-    BatchProgress progress_;
+    membership::BatchProgress progress_;
     Contributions contributions_;
-    SampleClaims claims_;
-    StepReport report_;
-    StatusPublisher publisher_;
-    EventRate event_rate_;
+    membership::SampleClaims claims_;
+    replica::StepReport report_;
+    membership::StatusPublisher publisher_;
+    events::EventRate event_rate_;
     BackOff back_off_;
     NotFiniteTally not_finite_;
-    NewestState state_;
+    replica::NewestState state_;
     struct Access {
-        std::shared_ptr<Authorizer> authorizer{};
-        std::unique_ptr<AdmissionService> admission{};  // null: the run lets in otherwise
-        std::unique_ptr<RevocationJudge> judge{};       // null with it
+        std::shared_ptr<membership::Authorizer> authorizer{};
+        std::unique_ptr<admission::AdmissionService>
+            admission{};                                      // null: the run lets in otherwise
+        std::unique_ptr<admission::RevocationJudge> judge{};  // null with it
     } access_;
-    std::unique_ptr<Membership> membership_;
+    std::unique_ptr<membership::Membership> membership_;
     std::unique_ptr<AveragingBackend> backend_;
-    std::unique_ptr<AttachmentServer> attachment_server_;
+    std::unique_ptr<membership::AttachmentServer> attachment_server_;
 
     std::atomic<bool> step_due_{false};
     std::atomic<bool> trainer_runs_{false};

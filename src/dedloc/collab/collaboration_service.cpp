@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "dedloc/collab/admission_client.h"
-#include "dedloc/collab/handshake.h"
-#include "dedloc/collab/peers_to_dial.h"
-#include "dedloc/collab/secret_authorizer.h"
-#include "dedloc/collab/token_authorizer.h"
+#include "dedloc/admission/admission_client.h"
+#include "dedloc/admission/token_authorizer.h"
+#include "dedloc/membership/handshake.h"
+#include "dedloc/membership/peers_to_dial.h"
+#include "dedloc/membership/secret_authorizer.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/security/hash.h"
@@ -23,7 +23,7 @@ constexpr auto goes_on_interval = std::chrono::milliseconds(250);
 
 // A peer that was given a string with such addresses alone is mostly not in that network.
 std::string what_may_help(const std::vector<std::string>& addresses) {
-    if (std::ranges::any_of(addresses, leads_out))
+    if (std::ranges::any_of(addresses, membership::leads_out))
         return "\nA fresh join string (`dedloc invite` on a machine of the run) may help.";
     return "\nThese are private addresses, which lead there only from the same network. A fresh "
            "join string (`dedloc invite` on a machine of the run) may have others; docs/nat.md "
@@ -40,28 +40,29 @@ Error other_version(const PeerId& peer, std::string_view why) {
 
 // A peer of our own version sends what can be read here, and is then written as it came: to_toml()
 // names every key.
-Task<Result<RunFile>> ask_run_file(p2p::Host& host,
-                                   std::string address,
-                                   Digest run,
-                                   std::shared_ptr<Authorizer> authorizer,
-                                   TimePoint deadline) {
+Task<Result<run::RunFile>> ask_run_file(p2p::Host& host,
+                                        std::string address,
+                                        Digest run,
+                                        std::shared_ptr<membership::Authorizer> authorizer,
+                                        TimePoint deadline) {
     auto peer = co_await host.dial(address, deadline);
     if (!peer) co_return std::move(peer).error();
     const PeerId id = *peer;
-    Bytes nonce = security::secure_random(hello_nonce_bytes);
-    auto said = co_await say_hello(host, id, *authorizer, std::move(nonce), deadline);
+    Bytes nonce = security::secure_random(membership::hello_nonce_bytes);
+    auto said = co_await membership::say_hello(host, id, *authorizer, std::move(nonce), deadline);
     if (!said) co_return std::move(said).error();
-    HelloMessage question = *std::move(said);
+    membership::HelloMessage question = *std::move(said);
     question.run = run;
     question.wants_run_file = 1;
-    std::string method = prove_method;
+    std::string method = membership::prove_method;
     Bytes bytes = wire::encode(question);
     auto answer_bytes = co_await host.call(id, std::move(method), std::move(bytes), deadline);
     if (!answer_bytes) co_return std::move(answer_bytes).error();
-    DEDLOC_CO_TRY(const HelloMessage answer, wire::decode<HelloMessage>(*answer_bytes));
-    auto parsed = parse_run_file(answer.run_file, "its run file");
+    DEDLOC_CO_TRY(const membership::HelloMessage answer,
+                  wire::decode<membership::HelloMessage>(*answer_bytes));
+    auto parsed = run::parse_run_file(answer.run_file, "its run file");
     if (!parsed) co_return other_version(id, parsed.error().message());
-    if (run_hash(*parsed) == run) co_return *std::move(parsed);
+    if (run::run_hash(*parsed) == run) co_return *std::move(parsed);
     if (security::sha256(as_bytes(answer.run_file)) == run)
         co_return other_version(id, "this one writes the same run differently");
     co_return make_error(ErrorKind::conflict,
@@ -73,7 +74,7 @@ Task<Result<RunFile>> ask_run_file(p2p::Host& host,
 struct RunFileSearch {
     explicit RunFileSearch(runtime::Executor executor) : ended(executor) {}
     runtime::Event ended;  // `found` is there
-    std::optional<RunFile> found;
+    std::optional<run::RunFile> found;
     Error last = make_error(ErrorKind::bad_input, "the join string names no address");
     std::string reasons;
 };
@@ -82,7 +83,7 @@ Task<void> ask_in_turn(p2p::Host& host,
                        runtime::Clock& clock,
                        std::string address,
                        Digest run,
-                       std::shared_ptr<Authorizer> authorizer,
+                       std::shared_ptr<membership::Authorizer> authorizer,
                        TimePoint turn,
                        TimePoint deadline,
                        RunFileSearch& search) {
@@ -105,15 +106,15 @@ Task<void> ask_in_turn(p2p::Host& host,
 
 }  // namespace
 
-Task<Result<RunFile>> fetch_run_file(p2p::Host& host,
-                                     runtime::Clock& clock,
-                                     JoinString join,
-                                     std::shared_ptr<Authorizer> authorizer,
-                                     TimePoint deadline) {
+Task<Result<run::RunFile>> fetch_run_file(p2p::Host& host,
+                                          runtime::Clock& clock,
+                                          run::JoinString join,
+                                          std::shared_ptr<membership::Authorizer> authorizer,
+                                          TimePoint deadline) {
     RunFileSearch search(host.executor());
     std::vector<Task<void>> asks;
     TimePoint turn = clock.now();
-    for (const std::string& address : peers_to_dial(host, join.addresses)) {
+    for (const std::string& address : membership::peers_to_dial(host, join.addresses)) {
         asks.push_back(
             ask_in_turn(host, clock, address, join.run, authorizer, turn, deadline, search));
         turn = turn + next_one_after;
@@ -132,13 +133,14 @@ Task<Result<RunFile>> fetch_run_file(p2p::Host& host,
 
 namespace {
 
-std::shared_ptr<Authorizer> authorizer_of(const Node& node,
-                                          const Digest& run,
-                                          const PeerId& authority,
-                                          const Invitation& invitation) {
-    if (authority.is_empty()) return std::make_shared<SecretAuthorizer>(invitation.secret);
+std::shared_ptr<membership::Authorizer> authorizer_of(const Node& node,
+                                                      const Digest& run,
+                                                      const PeerId& authority,
+                                                      const Invitation& invitation) {
+    if (authority.is_empty())
+        return std::make_shared<membership::SecretAuthorizer>(invitation.secret);
     auto authorizer =
-        std::make_shared<TokenAuthorizer>(run, authority, node.verifier(), node.clock());
+        std::make_shared<admission::TokenAuthorizer>(run, authority, node.verifier(), node.clock());
     authorizer->set_own(invitation.admitted.token);
     return authorizer;
 }
@@ -148,16 +150,17 @@ std::shared_ptr<Authorizer> authorizer_of(const Node& node,
 Result<Invitation> fetch_invitation(const Node& node,
                                     const std::string& join_text,
                                     Duration patience) {
-    DEDLOC_TRY(JoinString join, parse_join_string(join_text));
+    DEDLOC_TRY(run::JoinString join, run::parse_join_string(join_text));
     Invitation invitation;
     invitation.secret = join.secret;
     invitation.bootstrap = join.addresses;
     const TimePoint deadline = node.clock().now() + patience;
     if (!join.authority.is_empty()) {
         DEDLOC_TRY(invitation.admitted,
-                   node.call("get a token", token_for(node.host(), node.disk(), join, deadline)));
+                   node.call("get a token",
+                             admission::token_for(node.host(), node.disk(), join, deadline)));
     }
-    std::shared_ptr<Authorizer> authorizer =
+    std::shared_ptr<membership::Authorizer> authorizer =
         authorizer_of(node, join.run, join.authority, invitation);
     DEDLOC_TRY(
         invitation.run,
@@ -177,12 +180,12 @@ Result<Bytes> fetch_attachment(const Node& node,
     if (invitation.run.access) {
         DEDLOC_TRY(authority, PeerId::from_text(invitation.run.access->authority));
     }
-    const Digest run = run_hash(invitation.run);
-    AttachmentWish wish{.run = run,
-                        .authorizer = authorizer_of(node, run, authority, invitation),
-                        .peers = invitation.bootstrap,
-                        .hash = hash,
-                        .bytes_max = bytes_max};
+    const Digest run = run::run_hash(invitation.run);
+    membership::AttachmentWish wish{.run = run,
+                                    .authorizer = authorizer_of(node, run, authority, invitation),
+                                    .peers = invitation.bootstrap,
+                                    .hash = hash,
+                                    .bytes_max = bytes_max};
     const TimePoint deadline = node.clock().now() + patience;
     return node.call("fetch a file of the run",
                      fetch_attachment(node.host(), std::move(wish), deadline));
@@ -198,16 +201,17 @@ Task<Result<void>> part(Collaboration& collaboration, Duration patience) {
 }
 
 // An observer is what else its node does.
-Role told_role(Role own, const std::vector<Role>& of_node) {
-    if (own != Role::observer) return own;
-    const auto other = std::ranges::find_if(of_node, [](Role r) { return r != Role::observer; });
+membership::Role told_role(membership::Role own, const std::vector<membership::Role>& of_node) {
+    if (own != membership::Role::observer) return own;
+    const auto other = std::ranges::find_if(
+        of_node, [](membership::Role r) { return r != membership::Role::observer; });
     return other == of_node.end() ? own : *other;
 }
 
 }  // namespace
 
 Result<void> CollaborationService::begin(Options options,
-                                         EventSink* events,
+                                         events::EventSink* events,
                                          const std::function<bool()>& goes_on) {
     DEDLOC_CHECK(!collaboration_, "a service has one collaboration");
     options.role = told_role(options.role, node_.roles());

@@ -11,18 +11,18 @@
 #include <vector>
 
 #include "dedloc/collab/collaboration.h"
-#include "dedloc/collab/join_string.h"
 #include "dedloc/collab/node.h"
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/join_string.h"
+#include "dedloc/run/run_file.h"
 
 namespace dedloc::collab {
 
 // A run to host, or to join: then with the secret and addresses of its join string.
 struct Invitation {
-    RunFile run;
+    run::RunFile run;
     Bytes secret;
     std::vector<std::string> bootstrap;
-    Admitted admitted{};  // of a run that lets in by invitation
+    admission::Admitted admitted{};  // of a run that lets in by invitation
 
     // Sets what the options of a collaboration have of it, but for the run.
     void hand_over(Options& options) const {
@@ -35,11 +35,11 @@ struct Invitation {
 // Asks the peers of a join string for their run file, which is believed only if it has the hash
 // that the string says. Network thread. Errors: conflict: those that were reached train another
 // run, or run another version of dedloc; else that nobody could be reached, and why.
-Task<Result<RunFile>> fetch_run_file(p2p::Host& host,
-                                     runtime::Clock& clock,
-                                     JoinString join,
-                                     std::shared_ptr<Authorizer> authorizer,
-                                     TimePoint deadline);
+Task<Result<run::RunFile>> fetch_run_file(p2p::Host& host,
+                                          runtime::Clock& clock,
+                                          run::JoinString join,
+                                          std::shared_ptr<membership::Authorizer> authorizer,
+                                          TimePoint deadline);
 
 // Parses the string and fetches the run file.
 Result<Invitation> fetch_invitation(const Node& node,
@@ -64,18 +64,18 @@ class CollaborationService final : public Service {
     // destructor is of use any more. The node's caps take the place of Options::upload_max and
     // download_max. An observer on a node with a service of another role is told to others as that.
     Result<void> begin(Options options,
-                       EventSink* events,
+                       events::EventSink* events,
                        const std::function<bool()>& goes_on = {});
     Collaboration& collaboration() const;  // after begin()
     void leave(Duration patience);         // after begin()
 
-    Role role() const override { return role_; }
+    membership::Role role() const override { return role_; }
     Task<void> stop() override;
     void set_caps(double upload_max, double download_max) override;
 
   private:
     const Node& node_;
-    Role role_ = Role::observer;
+    membership::Role role_ = membership::Role::observer;
     std::unique_ptr<Collaboration> collaboration_;
 };
 

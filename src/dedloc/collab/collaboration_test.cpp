@@ -8,10 +8,10 @@
 #include <set>
 
 #include "dedloc/averaging/messages.h"
-#include "dedloc/collab/join_string.h"
-#include "dedloc/collab/membership.h"
-#include "dedloc/collab/model_state.h"
-#include "dedloc/collab/vector_codecs.h"
+#include "dedloc/membership/membership.h"
+#include "dedloc/replica/model_state.h"
+#include "dedloc/run/join_string.h"
+#include "dedloc/run/vector_codecs.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/state/transfer.h"
 #include "dedloc/wire/message.h"
@@ -22,8 +22,8 @@ namespace {
 constexpr std::size_t elements = 1000;
 constexpr std::size_t elements_many = 200'000;  // 0.8 MB: enough to measure a line with
 
-RunFile small_run(std::size_t count = elements) {
-    RunFile run;
+run::RunFile small_run(std::size_t count = elements) {
+    run::RunFile run;
     run.name = "test";
     run.batch.target = 256;
     run.batch.micro = 16;
@@ -35,8 +35,8 @@ RunFile small_run(std::size_t count = elements) {
 }
 
 struct Model {
-    RunFile run;
-    Layout layout;
+    run::RunFile run;
+    run::Layout layout;
 };
 
 Model small_model(std::size_t count) {
@@ -71,9 +71,9 @@ float gradient(std::uint64_t counter, std::size_t element, float parameter) {
     return parameter + 0.125f * noise;
 }
 
-class Events final : public EventSink {
+class Events final : public events::EventSink {
   public:
-    void record(const Event& event) override {
+    void record(const events::Event& event) override {
         ++counts[std::string(event.kind())];
         last.push_back(fmt::format("{:.3f} {} {}", event.time, event.kind(), event.text));
         if (const auto* plan = event.as<events::PlanMade>()) plans.push_back({event.step, *plan});
@@ -98,7 +98,7 @@ class Events final : public EventSink {
 // The bounds of a round, of the peers known to a peer, and for averages.
 struct Room {
     std::size_t members_max = consensus::members_max;
-    std::size_t peers_max = collab::peers_max;
+    std::size_t peers_max = membership::peers_max;
     std::size_t kept_bytes_max = 512u << 20;
     std::uint64_t differs_at_step = 0;  // planted: it computes another state than the others
 };
@@ -125,10 +125,11 @@ class Peer {
         options.kept_bytes_max = room.kept_bytes_max;
         options.bugs.differs_at_step = room.differs_at_step;
         if (options.bootstrap.empty())
-            options.initial = *initial_state(options.run,
-                                             options.layout,
-                                             std::vector<float>(layout_.parameters_count, 1.0f),
-                                             std::vector<float>(layout_.buffers_count, 1.0f));
+            options.initial =
+                *replica::initial_state(options.run,
+                                        options.layout,
+                                        std::vector<float>(layout_.parameters_count, 1.0f),
+                                        std::vector<float>(layout_.buffers_count, 1.0f));
         auto made = Collaboration::make(
             node.runtime(), node.host(), node.signer(), verifier_, std::move(options), &events);
         EXPECT_TRUE(made) << made.error().message();
@@ -213,7 +214,7 @@ class Peer {
         state_ = collaboration->state();
     }
     void accumulate(Contribution& contribution, std::uint64_t samples) {
-        const auto parameters = parameters_of(*state_);
+        const auto parameters = replica::parameters_of(*state_);
         for (std::uint64_t i = 0; i < samples; ++i) {
             const std::uint64_t counter = contribution.samples.end++;
             // All over the vector, but not all of a long one.
@@ -225,7 +226,7 @@ class Peer {
 
     sim::SimNode& node_;
     double samples_per_s_;
-    Layout layout_;
+    run::Layout layout_;
     security::ToyVerifier verifier_;
     std::shared_ptr<const state::Snapshot> state_;
     runtime::Scope scope_;
@@ -234,13 +235,13 @@ class Peer {
 // A peer that only reduces: `dedloc assist` in virtual time.
 class Helper {
   public:
-    Helper(sim::SimNode& node, std::vector<std::string> bootstrap, const RunFile& run)
+    Helper(sim::SimNode& node, std::vector<std::string> bootstrap, const run::RunFile& run)
         : scope_(node.runtime().executor) {
         Options options;
         options.run = run;
         options.secret = Bytes(16, 7);
         options.name = "helper";
-        options.role = Role::aggregator;
+        options.role = membership::Role::aggregator;
         options.bootstrap = std::move(bootstrap);
         options.reduce_bytes_max = 256u << 10;
         auto made = Collaboration::make(
@@ -292,7 +293,7 @@ class Swarm {
         return *peers.back();
     }
     Helper& add_helper(std::size_t count) { return add_helper(small_run(count)); }
-    Helper& add_helper(const RunFile& run) {
+    Helper& add_helper(const run::RunFile& run) {
         std::vector<std::string> bootstrap{world.node(0).address() + "/p2p/" +
                                            world.node(0).id().text()};
         sim::NodeOptions options;
@@ -576,7 +577,7 @@ void expect_plans_to_follow_a_line_within_two_rounds(double samples_per_s) {
     swarm.world.node(3).options().upload_bytes_per_s = 4e5;
     const std::uint64_t slowed = swarm.peers[3]->step();
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(slowed + 3); }, 120s));
-    const Status status = swarm.peers[3]->collaboration->status();
+    const membership::Status status = swarm.peers[3]->collaboration->status();
     EXPECT_NEAR(status.upload_bytes_per_s, 4e5, 1e5);
     // Three fast lines and the slow one: the slow one has hardly time for its own contribution.
     EXPECT_LT(swarm.share_of(3), 0.1);
@@ -768,14 +769,14 @@ TEST(Collaboration, an_aggregator_takes_parts_from_slow_lines_and_neither_votes_
     const averaging::AggregatorWork work = helper.collaboration->assistance();
     EXPECT_GE(work.rounds, 3u);
     EXPECT_GT(work.memory_most, 0u);
-    const Status status = helper.collaboration->status();
-    EXPECT_EQ(status.role, Role::aggregator);
+    const membership::Status status = helper.collaboration->status();
+    EXPECT_EQ(status.role, membership::Role::aggregator);
     EXPECT_GE(status.step, joined + 5);
     EXPECT_TRUE(status.state_hash.is_zero());
     EXPECT_EQ(helper.collaboration->state(), nullptr);
     EXPECT_FALSE(recent_voters(*swarm.peers[1]->collaboration).contains(swarm.helper_node->id()));
-    const std::vector<Status> seen = swarm.peers[2]->collaboration->peers();
-    EXPECT_EQ(std::ranges::count(seen, Role::aggregator, &Status::role), 1);
+    const std::vector<membership::Status> seen = swarm.peers[2]->collaboration->peers();
+    EXPECT_EQ(std::ranges::count(seen, membership::Role::aggregator, &membership::Status::role), 1);
     EXPECT_TRUE(
         swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 20s));
 }
@@ -798,7 +799,7 @@ TEST(Collaboration, peers_with_adaptive_codecs_stay_identical_whoever_reduces) {
         plan.members.begin());
     std::set<std::uint32_t> codecs_of_aggregator;
     for (const consensus::PlanPart& part : plan.parts) {
-        const auto ranges = vector_codecs(model.run.averaging, model.layout);
+        const auto ranges = run::vector_codecs(model.run.averaging, model.layout);
         const bool fits = std::ranges::any_of(ranges, [&](const codec::CodecRange& range) {
             return part.offset >= range.offset && part.range().end() <= range.end() &&
                    plan.codec_of(part) == static_cast<std::uint32_t>(range.codec);
@@ -811,7 +812,7 @@ TEST(Collaboration, peers_with_adaptive_codecs_stay_identical_whoever_reduces) {
         swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 20s));
     const auto moved = [&](std::size_t element) {
         const auto last = swarm.peers[1]->collaboration->state();
-        return parameters_of(*last)[element] != parameters_of(*first)[element];
+        return replica::parameters_of(*last)[element] != replica::parameters_of(*first)[element];
     };
     for (const std::size_t element : {1800u, 70'200u, 100'080u, 178'020u})  // of each tensor
         EXPECT_TRUE(moved(element)) << element;
@@ -854,7 +855,8 @@ TEST(Collaboration, an_aggregator_that_dies_costs_no_step_and_no_sample) {
             [&] { return helper.collaboration->assistance().rounds >= 1; }, 240s));
         // Somewhere in the middle of its next round.
         ASSERT_TRUE(swarm.world.run_until(
-            [&] { return helper.collaboration->status().phase == Phase::averaging; }, 60s));
+            [&] { return helper.collaboration->status().phase == membership::Phase::averaging; },
+            60s));
         swarm.world.run_for(i * 150ms);
         // Slow lines, not measured yet: the first rounds were too short for them.
         std::vector<double> expired;
@@ -1027,7 +1029,7 @@ TEST(Collaboration, one_that_comes_when_nobody_can_know_more_peers_is_told_so) {
     Peer& late = swarm.add();
     int hellos = 0;
     swarm.world.on_send([&](const sim::World::Outgoing& sent) {
-        if (sent.method == hello_method && !sent.is_answer) ++hellos;
+        if (sent.method == membership::hello_method && !sent.is_answer) ++hellos;
     });
     ASSERT_TRUE(swarm.world.run_until([&] { return !late.start_error.empty(); }, 120s));
     EXPECT_NE(late.start_error.find("this run is full: 2 peers"), std::string::npos)
@@ -1070,7 +1072,7 @@ TEST(Collaboration, a_line_that_is_slower_down_than_up_is_known_as_that) {
     for (int i = 0; i < 5; ++i) swarm.add(8, count, 4e6);
     swarm.world.node(4).options().download_bytes_per_s = 1e6;
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(10); }, 240s));
-    const Status slow = swarm.peers[4]->collaboration->status();
+    const membership::Status slow = swarm.peers[4]->collaboration->status();
     EXPECT_NEAR(slow.upload_bytes_per_s, 4e6, 1e6);
     EXPECT_NEAR(slow.download_bytes_per_s, 1e6, 0.3e6);
     EXPECT_GT(swarm.peers[1]->collaboration->status().download_bytes_per_s, 2.5e6);
@@ -1092,12 +1094,14 @@ TEST(Collaboration, what_was_handed_in_when_the_majority_died_is_in_the_branchs_
     for (int i = 0; i < 2; ++i) swarm.add();
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(4); }, 60s));
     const Peer& left = *swarm.peers[1];
-    const auto is = [&](Phase phase) { return left.collaboration->status().phase == phase; };
+    const auto is = [&](membership::Phase phase) {
+        return left.collaboration->status().phase == phase;
+    };
     swarm.kill(0);
-    ASSERT_TRUE(swarm.world.run_until([&] { return is(Phase::averaging); }, 60s));
-    ASSERT_TRUE(
-        swarm.world.run_until([&] { return swarm.all_at(8) && is(Phase::computing); }, 60s));
-    const Status status = left.collaboration->status();
+    ASSERT_TRUE(swarm.world.run_until([&] { return is(membership::Phase::averaging); }, 60s));
+    ASSERT_TRUE(swarm.world.run_until(
+        [&] { return swarm.all_at(8) && is(membership::Phase::computing); }, 60s));
+    const membership::Status status = left.collaboration->status();
     EXPECT_EQ(left.computed, status.committed_samples + status.samples);
 }
 
@@ -1131,10 +1135,11 @@ TEST(Collaboration, a_status_that_tells_no_numbers_stops_nobody) {
     for (int i = 0; i < 3; ++i) swarm.add();
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(2); }, 60s));
     swarm.world.on_send([&](const sim::World::Outgoing& sent) {
-        if (sent.from != 2 || sent.method != status_method) return;
+        if (sent.from != 2 || sent.method != membership::status_method) return;
         if (sent.is_answer) return sent.payload.clear();  // its honest one
-        auto message = wire::decode<SignedStatus>(sent.payload);
-        auto status = message ? wire::decode<Status>(message->payload) : Result<Status>(Status{});
+        auto message = wire::decode<membership::SignedStatus>(sent.payload);
+        auto status = message ? wire::decode<membership::Status>(message->payload)
+                              : Result<membership::Status>(membership::Status{});
         if (!message || !status) return;
         status->samples_per_s = status->micro_batch_s = std::numeric_limits<double>::quiet_NaN();
         status->branch_samples = std::numeric_limits<double>::infinity();
@@ -1144,7 +1149,7 @@ TEST(Collaboration, a_status_that_tells_no_numbers_stops_nobody) {
         sent.payload = wire::encode(*message);
     });
     EXPECT_TRUE(swarm.world.run_until([&] { return swarm.all_at(8); }, 60s));
-    for (const Status& told : swarm.peers[0]->collaboration->peers()) {
+    for (const membership::Status& told : swarm.peers[0]->collaboration->peers()) {
         EXPECT_TRUE(std::isfinite(told.samples_per_s));
         EXPECT_LE(told.accuracy, 1.0);
     }
@@ -1178,12 +1183,13 @@ TEST(Collaboration, a_long_status_is_not_passed_on_to_newcomers) {
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(2); }, 60s));
     std::size_t longest = 0;  // of what the others send
     swarm.world.on_send([&](const sim::World::Outgoing& sent) {
-        if (sent.from != 2 && sent.method == prove_method)
+        if (sent.from != 2 && sent.method == membership::prove_method)
             longest = std::max(longest, sent.payload.size());
-        if (sent.from != 2 || sent.method != status_method) return;
+        if (sent.from != 2 || sent.method != membership::status_method) return;
         if (sent.is_answer) return sent.payload.clear();  // its honest one
-        auto message = wire::decode<SignedStatus>(sent.payload);
-        auto status = message ? wire::decode<Status>(message->payload) : Result<Status>(Status{});
+        auto message = wire::decode<membership::SignedStatus>(sent.payload);
+        auto status = message ? wire::decode<membership::Status>(message->payload)
+                              : Result<membership::Status>(membership::Status{});
         if (!message || !status) return;
         status->name.assign(1u << 20, 'x');
         message->payload = wire::encode(*status);
@@ -1191,7 +1197,7 @@ TEST(Collaboration, a_long_status_is_not_passed_on_to_newcomers) {
         sent.payload = wire::encode(*message);
     });
     swarm.world.run_for(2s);
-    for (const Status& told : swarm.peers[0]->collaboration->peers())
+    for (const membership::Status& told : swarm.peers[0]->collaboration->peers())
         EXPECT_LE(told.name.size(), 32u);
     swarm.add();
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.peers[3]->running; }, 60s));
@@ -1208,7 +1214,7 @@ struct HelloWords {
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.run);
         visit(2, self.nonce);
-        visit(5, self.statuses, peers_max);
+        visit(5, self.statuses, membership::peers_max);
     }
 };
 
@@ -1221,13 +1227,13 @@ TEST(Collaboration, who_is_only_heard_of_takes_no_members_place) {
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(1); }, 60s));
     std::uint64_t strangers = 0;
     swarm.world.on_send([&](const sim::World::Outgoing& sent) {
-        if (sent.from != 1 || sent.method != status_method || !sent.is_answer) return;
+        if (sent.from != 1 || sent.method != membership::status_method || !sent.is_answer) return;
         auto reply = wire::decode<HelloWords>(sent.payload);
         if (!reply || reply->statuses.empty()) return;
         const security::ToySigner stranger(1000 + ++strangers);
-        Status status;
+        membership::Status status;
         status.peer = stranger.id();
-        SignedStatus message;
+        membership::SignedStatus message;
         message.payload = wire::encode(status);
         message.signature = stranger.sign("dedloc-status", message.payload);
         reply->statuses.resize(1);
@@ -1238,8 +1244,9 @@ TEST(Collaboration, who_is_only_heard_of_takes_no_members_place) {
     swarm.add();
     const PeerId& late = swarm.world.node(2).id();
     const auto is_known = [&] {
-        return std::ranges::any_of(swarm.peers[0]->collaboration->peers(),
-                                   [&](const Status& status) { return status.peer == late; });
+        return std::ranges::any_of(
+            swarm.peers[0]->collaboration->peers(),
+            [&](const membership::Status& status) { return status.peer == late; });
     };
     EXPECT_TRUE(swarm.world.run_until(is_known, 30s));
 }
@@ -1293,27 +1300,28 @@ TEST(Collaboration, what_is_not_finite_is_left_out_counted_and_told_once) {
 
 // All numbers of a state stay finite whatever the learning rate; the step counts on.
 TEST(Collaboration, a_step_that_would_leave_the_finite_numbers_keeps_the_state) {
-    RunFile run = small_run();
+    run::RunFile run = small_run();
     run.optimizer.momentum = 0;
-    const Layout layout = small_model(elements).layout;
+    const run::Layout layout = small_model(elements).layout;
     std::vector<float> start(elements, 1.0f);
-    const auto before = *initial_state(run, layout, start, {});
+    const auto before = *replica::initial_state(run, layout, start, {});
     consensus::Decision decision;
     std::vector<float> average(elements, 1.0f);
     average[7] = 3e38f;
-    StepFacts facts;
+    replica::StepFacts facts;
     run.optimizer.schedule.peak = 1e-39;
-    const auto small = next_state(run, layout, *before, decision, average, &facts);
+    const auto small = replica::next_state(run, layout, *before, decision, average, &facts);
     ASSERT_TRUE(small);
     EXPECT_FALSE(facts.kept_back);
-    EXPECT_NE(parameters_of(**small)[7], 1.0f);
+    EXPECT_NE(replica::parameters_of(**small)[7], 1.0f);
     run.optimizer.schedule.peak = 1000;
-    const auto large = next_state(run, layout, *before, decision, average, &facts);
+    const auto large = replica::next_state(run, layout, *before, decision, average, &facts);
     ASSERT_TRUE(large);
     EXPECT_TRUE(facts.kept_back);
     EXPECT_EQ(facts.optimizer.learning_rate, 1000);
     EXPECT_EQ((*large)->step(), before->step() + 1);
-    EXPECT_EQ(std::vector<float>(parameters_of(**large).begin(), parameters_of(**large).end()),
+    EXPECT_EQ(std::vector<float>(replica::parameters_of(**large).begin(),
+                                 replica::parameters_of(**large).end()),
               start);
 }
 
@@ -1321,13 +1329,13 @@ TEST(Collaboration, a_join_string_names_its_giver_first_and_some_of_the_others) 
     Swarm swarm(12);
     for (int i = 0; i < 12; ++i) swarm.add();
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(2); }, 60s));
-    const auto join = parse_join_string(swarm.peers[3]->collaboration->join_string());
+    const auto join = run::parse_join_string(swarm.peers[3]->collaboration->join_string());
     ASSERT_TRUE(join);
     std::set<std::string> peers;
     for (const std::string& address : join->addresses)
-        peers.insert(split_peer_address(address)->peer.text());
+        peers.insert(run::split_peer_address(address)->peer.text());
     EXPECT_EQ(peers.size(), 8u);
-    EXPECT_EQ(split_peer_address(join->addresses.front())->peer, swarm.world.node(3).id());
+    EXPECT_EQ(run::split_peer_address(join->addresses.front())->peer, swarm.world.node(3).id());
 }
 
 // The slow ones' micro-batches take two seconds, the fast ones' a quarter.
@@ -1336,9 +1344,9 @@ TEST(Collaboration, a_batch_is_near_its_target_where_micro_batches_take_differen
     for (int i = 0; i < 2; ++i) swarm.add(60);
     for (int i = 0; i < 3; ++i) swarm.add(7);
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(4); }, 120s));
-    const Status before = swarm.peers[0]->collaboration->status();
+    const membership::Status before = swarm.peers[0]->collaboration->status();
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(before.step + 20); }, 240s));
-    const Status after = swarm.peers[0]->collaboration->status();
+    const membership::Status after = swarm.peers[0]->collaboration->status();
     const double batch = (after.branch_samples - before.branch_samples) /
                          static_cast<double>(after.step - before.step);
     EXPECT_GT(batch, 0.95 * 256);
@@ -1348,14 +1356,14 @@ TEST(Collaboration, a_batch_is_near_its_target_where_micro_batches_take_differen
 // The average says zero of a part that nobody brought: a running variance of zero would make every
 // evaluation garbage, a change of zero is none.
 TEST(Collaboration, buffers_move_by_the_average_of_their_changes) {
-    const RunFile run = small_run();
-    Layout layout = small_model(2).layout;
+    const run::RunFile run = small_run();
+    run::Layout layout = small_model(2).layout;
     layout.buffers_count = 4;
-    const auto before = *initial_state(run, layout, {1, 1}, {1, 2, 0.406f, 1e-3f});
+    const auto before = *replica::initial_state(run, layout, {1, 1}, {1, 2, 0.406f, 1e-3f});
     const std::vector<float> average{0, 0, 0.5f, -3, 0, 0};
-    const auto after = next_state(run, layout, *before, consensus::Decision{}, average);
+    const auto after = replica::next_state(run, layout, *before, consensus::Decision{}, average);
     ASSERT_TRUE(after);
-    const auto buffers = buffers_of(**after);
+    const auto buffers = replica::buffers_of(**after);
     EXPECT_EQ(std::vector<float>(buffers.begin(), buffers.end()),
               (std::vector<float>{1.5f, -1, 0.406f, 1e-3f}));
 }

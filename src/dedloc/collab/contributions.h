@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "dedloc/base/time.h"
-#include "dedloc/collab/deferred_gradients.h"
+#include "dedloc/replica/deferred_gradients.h"
 
 namespace dedloc::collab {
 
 class Contributions {
   public:
-    explicit Contributions(DeferredGradients deferred) : deferred_(std::move(deferred)) {}
+    explicit Contributions(replica::DeferredGradients deferred) : deferred_(std::move(deferred)) {}
 
     // Any thread: a micro-batch was computed. True: for the open step.
     bool add(std::uint64_t samples, double loss_sum);
@@ -75,7 +75,7 @@ class Contributions {
   private:
     enum class Ahead { no, yes, lost };  // lost: until the trainer has forgotten it too
 
-    DeferredGradients deferred_;
+    replica::DeferredGradients deferred_;
     std::atomic<std::uint64_t> samples_{0};
     std::atomic<double> loss_sum_{0};
     std::mutex ahead_mutex_;  // who moves them and who adds to them must not meet

@@ -29,7 +29,7 @@ class ContributionsTest : public testing::Test {
     }
 
     const PeerId us = security::toy_peer_id(1);
-    Contributions contributions{DeferredGradients(small_vector, {}, small_vector, 1000)};
+    Contributions contributions{replica::DeferredGradients(small_vector, {}, small_vector, 1000)};
 };
 
 TEST_F(ContributionsTest, what_is_computed_ahead_becomes_the_next_steps) {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "dedloc/collab/collaboration.h"
-#include "dedloc/collab/model_state.h"
 #include "dedloc/consensus/ledger.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/wire/message.h"
 
@@ -21,8 +21,8 @@ constexpr std::uint64_t delayed_micro = 4;
 constexpr double samples_per_s = 16;
 constexpr std::size_t group = 4;
 
-RunFile delayed_run(std::uint64_t steps) {
-    RunFile run;
+run::RunFile delayed_run(std::uint64_t steps) {
+    run::RunFile run;
     run.name = "test";
     run.batch.target = target;
     run.batch.micro = delayed_micro;
@@ -35,12 +35,12 @@ RunFile delayed_run(std::uint64_t steps) {
     return run;
 }
 
-class DelayedPeer final : public EventSink {
+class DelayedPeer final : public events::EventSink {
   public:
     DelayedPeer(sim::World& world,
                 sim::SimNode& node,
                 std::vector<std::string> bootstrap,
-                RunFile run)
+                run::RunFile run)
         : node_(node), scope_(world.executor()) {
         Options options;
         options.run = std::move(run);
@@ -51,7 +51,7 @@ class DelayedPeer final : public EventSink {
         options.upload_max = options.download_max = bytes_per_s;
         options.bootstrap = std::move(bootstrap);
         if (options.bootstrap.empty())
-            options.initial = *initial_state(
+            options.initial = *replica::initial_state(
                 options.run, options.layout, std::vector<float>(delayed_elements, 1.0f), {});
         collaboration = *Collaboration::make(
             node.runtime(), node.host(), node.signer(), verifier_, std::move(options), this);
@@ -61,7 +61,7 @@ class DelayedPeer final : public EventSink {
         co_await scope_.stop();
         co_await collaboration->stop();
     }
-    void record(const Event& event) override {
+    void record(const events::Event& event) override {
         last.push_back(fmt::format("{:.3f} {} {}", event.time, event.kind(), event.text));
     }
     void leave() { scope_.spawn("leave", leave_task()); }
@@ -176,7 +176,7 @@ class Delayed : public testing::Test {
         for (auto& peer : peers) world.run_task(peer->end());
     }
     void start(std::uint64_t steps = 0) { start(delayed_run(steps)); }
-    void start(const RunFile& run) {
+    void start(const run::RunFile& run) {
         for (std::size_t i = 0; i < group; ++i) {
             sim::NodeOptions options;
             options.name = "p" + std::to_string(i);
@@ -298,7 +298,7 @@ TEST_F(Delayed, who_leaves_while_a_step_is_made_hands_in_what_it_computed_ahead)
 // It hears of the step that was made without it, and has the old state for as long as the average
 // is on its way; with what the others have for the next step, its batch looks full meanwhile.
 TEST_F(Delayed, a_leaver_that_missed_a_step_hands_nothing_in_before_it_has_that_step) {
-    RunFile run = delayed_run(/*steps=*/0);
+    run::RunFile run = delayed_run(/*steps=*/0);
     run.batch.target = 2 * target;
     run.averaging.round_deadline_min = 1s;  // who does not come is soon not waited for
     start(run);
@@ -315,7 +315,7 @@ TEST_F(Delayed, a_leaver_that_missed_a_step_hands_nothing_in_before_it_has_that_
     ASSERT_TRUE(world.run_until([&] { return peers[0]->step() > step; }, 60s));
     ASSERT_EQ(leaver.step(), step);
     const auto hands_in_or_goes = [&] {
-        return leaver.collaboration->status().phase == Phase::leaving;
+        return leaver.collaboration->status().phase == membership::Phase::leaving;
     };
     ASSERT_FALSE(hands_in_or_goes());
     ASSERT_TRUE(world.run_until(hands_in_or_goes, 60s));

@@ -42,7 +42,7 @@ class ExpertService final : public Service {
     void leave(Duration patience);
     ExpertReport report() const;
 
-    Role role() const override { return Role::expert_server; }
+    membership::Role role() const override { return membership::Role::expert_server; }
     Task<void> stop() override;
 
   private:

@@ -19,19 +19,9 @@
 #include "dedloc/base/peer_id.h"
 #include "dedloc/base/result.h"
 #include "dedloc/consensus/member_input.h"
-#include "dedloc/optim/optimizer.h"
+#include "dedloc/run/layout.h"
 
 namespace dedloc::collab {
-
-// A layout lists what is averaged and kept: parameters, then float buffers (BatchNorm statistics),
-// each a flat vector. The averaged vector of a round is [gradient of parameters | change of
-// buffers].
-struct Layout {
-    std::vector<optim::ParameterGroup> parameters;  // cover [0, parameters_count) in order
-    std::uint64_t parameters_count = 0;
-    std::uint64_t buffers_count = 0;
-    std::uint64_t vector_count() const { return parameters_count + buffers_count; }
-};
 
 // Samples [begin, end) of one peer's own sequence.
 using consensus::CounterRange;
@@ -52,7 +42,7 @@ struct Evaluation {
 class Learner {
   public:
     virtual ~Learner() = default;
-    virtual Layout layout() const = 0;
+    virtual run::Layout layout() const = 0;
     // The run's starting point (only the host asks; others download it).
     virtual void initial(std::span<float> parameters, std::span<float> buffers) = 0;
     // The global step of what is loaded from now on. Only who computes differently from step to

@@ -42,26 +42,26 @@ Result<void> NativeBackend::prepare() {
                                        round_options(context_.options),
                                        judge_};
     DEDLOC_TRY(engine_, averaging::Coordinator::make(std::move(environment)));
-    follower_ = std::make_unique<ChainFollower>(*engine_,
-                                                store_,
-                                                context_.membership,
-                                                context_.options.run,
-                                                context_.options.layout,
-                                                follower_callbacks());
+    follower_ = std::make_unique<replica::ChainFollower>(*engine_,
+                                                         store_,
+                                                         context_.membership,
+                                                         context_.options.run,
+                                                         context_.options.layout,
+                                                         follower_callbacks());
     if (context_.options.run.robust && context_.options.run.robust->check > 0) prepare_checks();
     return {};
 }
 
 void NativeBackend::prepare_checks() {
-    const RobustConfig& robust = *context_.options.run.robust;
-    ValidatorOptions options;
+    const run::RobustConfig& robust = *context_.options.run.robust;
+    validation::ValidatorOptions options;
     options.check = robust.check;
     options.tolerance = robust.tolerance_for(context_.options.run.task.precision);
     if (context_.options.bugs.loose_tolerance) options.tolerance *= 100;
     if (robust.probation > 0) options.right_needed = static_cast<std::uint32_t>(robust.probation);
     options.rule = engine_->environment().options.clip_rule;
     options.stubborn = context_.options.stubborn;
-    ValidatorHooks hooks;
+    validation::ValidatorHooks hooks;
     hooks.propose = [this](robust::Order order, Bytes evidence) {
         engine_->docket().add({std::move(order), std::move(evidence)});
     };
@@ -70,26 +70,26 @@ void NativeBackend::prepare_checks() {
     hooks.tell = [this](events::Any what, PeerId peer, std::string text) {
         context_.listener.tell(std::move(what), std::move(peer), std::move(text));
     };
-    validators_ = std::make_unique<Validators>(context_.node,
-                                               context_.host,
-                                               context_.signer,
-                                               context_.verifier,
-                                               ledger_,
-                                               parts_,
-                                               engine_->evidence(),
-                                               options,
-                                               std::move(hooks));
-    GradientRules rules;
+    validators_ = std::make_unique<validation::Validators>(context_.node,
+                                                           context_.host,
+                                                           context_.signer,
+                                                           context_.verifier,
+                                                           ledger_,
+                                                           parts_,
+                                                           engine_->evidence(),
+                                                           options,
+                                                           std::move(hooks));
+    validation::GradientRules rules;
     rules.tolerance = options.tolerance;
     rules.right_needed = options.right_needed;
-    add_gradient_rules(engine_->docket().rules(), rules);
+    validation::add_gradient_rules(engine_->docket().rules(), rules);
 }
 
-std::optional<CheckJob> NativeBackend::take_check() {
+std::optional<validation::CheckJob> NativeBackend::take_check() {
     return validators_ ? validators_->take() : std::nullopt;
 }
 
-Task<void> NativeBackend::checked(CheckResult result) {
+Task<void> NativeBackend::checked(validation::CheckResult result) {
     if (validators_) co_await validators_->checked(std::move(result));
 }
 
@@ -97,8 +97,8 @@ void NativeBackend::order_proved(const robust::Order& order, const Bytes& eviden
     evidence_log_.add(order, evidence);
 }
 
-ChainFollower::Callbacks NativeBackend::follower_callbacks() {
-    ChainFollower::Callbacks callbacks;
+replica::ChainFollower::Callbacks NativeBackend::follower_callbacks() {
+    replica::ChainFollower::Callbacks callbacks;
     callbacks.on_applied = [this](const consensus::Decision& decision,
                                   const consensus::Plan& plan,
                                   const optim::StepReport& optimizer) {
@@ -121,7 +121,7 @@ ChainFollower::Callbacks NativeBackend::follower_callbacks() {
 
 void NativeBackend::start() {
     certificate_log_.start();
-    if (context_.options.run.robust) evidence_log_.begin(to_toml(context_.options.run));
+    if (context_.options.run.robust) evidence_log_.begin(run::to_toml(context_.options.run));
     if (validators_) validators_->start();
     ledger_.on_decision([this](const consensus::Link& link) { on_decision(link); });
     engine_->start();
@@ -133,11 +133,12 @@ void NativeBackend::start() {
 }
 
 Task<Result<void>> NativeBackend::host(std::shared_ptr<const state::Snapshot> initial) {
-    DEDLOC_CO_TRY_VOID(check_state(context_.options.run, context_.options.layout, *initial));
+    DEDLOC_CO_TRY_VOID(
+        replica::check_state(context_.options.run, context_.options.layout, *initial));
     auto published = co_await state::publish(context_.node.workers, initial);
     store_.put(published);
     const consensus::Voter self = as_voter();
-    const Bytes genesis = consensus::make_genesis(run_hash(context_.options.run),
+    const Bytes genesis = consensus::make_genesis(run::run_hash(context_.options.run),
                                                   published->root(),
                                                   self,
                                                   context_.signer,
@@ -159,7 +160,7 @@ std::vector<robust::Order> NativeBackend::orders_before(std::uint64_t step) cons
     const auto tail = wire::decode<consensus::CertificatesReply>(context_.options.chain);
     if (!tail || tail->certificates.empty()) return {};
     const auto newest = ledger_.check_start(tail->certificates.back());
-    if (!newest || newest->run != run_hash(context_.options.run)) return {};
+    if (!newest || newest->run != run::run_hash(context_.options.run)) return {};
     robust::Orders orders(newest->orders);
     orders.forget_before(step);
     return orders.list();
@@ -197,7 +198,7 @@ bool NativeBackend::has_open_state() const {
 
 // By step rather than by certificate: a peer that has not heard of an aborted attempt or a new
 // branch yet will in a moment.
-bool NativeBackend::works_on_open_step(const Status& status) const {
+bool NativeBackend::works_on_open_step(const membership::Status& status) const {
     const consensus::Base& base = ledger_.base();
     return (status.branch == base.instance.branch && status.step == base.instance.step &&
             !status.certificate.is_zero()) ||
@@ -218,14 +219,14 @@ void NativeBackend::set_caps(double upload_max, double download_max) {
 
 // ---- what happens -------------------------------------------------------------------------------
 
-void NativeBackend::on_status(const Status& before, const Status& now) {
+void NativeBackend::on_status(const membership::Status& before, const membership::Status& now) {
     look_at_pace();
     if (!ledger_.started()) return;
     const consensus::Base& base = ledger_.base();
     const bool same = now.certificate == base.previous;
     const bool elsewhere = now.branch != base.instance.branch && !now.branch.is_zero();
-    if (!same && (is_ahead(now, base) || elsewhere) && now.role == Role::trainer &&
-        now.phase != Phase::downloading)
+    if (!same && (replica::is_ahead(now, base) || elsewhere) &&
+        now.role == membership::Role::trainer && now.phase != membership::Phase::downloading)
         follower_->look_at(now.peer);
     const bool told = before.certificate == now.certificate && before.state_hash == now.state_hash;
     if (same && base.state && now.state_hash != *base.state && !now.state_hash.is_zero() && !told)
@@ -233,15 +234,16 @@ void NativeBackend::on_status(const Status& before, const Status& now) {
                                now.peer,
                                fmt::format("{} has another state at step {}", now.name, now.step));
     // A peer that averages for the step we stand on has seen the batch full: join at once.
-    if (same && now.phase == Phase::averaging && now.samples > 0) context_.listener.step_wanted();
+    if (same && now.phase == membership::Phase::averaging && now.samples > 0)
+        context_.listener.step_wanted();
 }
 
 // A peer whose line cannot bring it the others' steps would look as if it joined, or trained, for
 // ever. What most of those who have a state say counts: one alone may lie about its step.
 void NativeBackend::look_at_pace() {
     std::vector<std::uint64_t> steps;
-    for (const KnownPeer* peer : context_.membership.live())
-        if (peer->status.role == Role::trainer && !peer->status.certificate.is_zero())
+    for (const membership::KnownPeer* peer : context_.membership.live())
+        if (peer->status.role == membership::Role::trainer && !peer->status.certificate.is_zero())
             steps.push_back(peer->status.step);
     if (steps.empty()) return;
     std::ranges::sort(steps);
@@ -319,7 +321,7 @@ void NativeBackend::tell_of_orders(const robust::OrderChanges& changes) {
 }
 
 std::string NativeBackend::name_of(const PeerId& peer) const {
-    const KnownPeer* const known = context_.membership.find(peer);
+    const membership::KnownPeer* const known = context_.membership.find(peer);
     return known == nullptr || known->status.name.empty() ? peer.short_text() : known->status.name;
 }
 
@@ -450,7 +452,7 @@ void NativeBackend::note(const averaging::RoundNote& note) {
 
 // ---- what others see ----------------------------------------------------------------------------
 
-void NativeBackend::describe(Status& status) const {
+void NativeBackend::describe(membership::Status& status) const {
     status.incarnation = engine_->incarnation();
     status.upload_bytes_per_s = engine_->link().upload_bytes_per_s();
     status.download_bytes_per_s = engine_->link().download_bytes_per_s();
@@ -465,16 +467,17 @@ void NativeBackend::describe(Status& status) const {
     status.state_hash = state_hash_;
 }
 
-std::optional<Anchor> NativeBackend::anchor() const {
+std::optional<run::Anchor> NativeBackend::anchor() const {
     if (!ledger_.started()) return std::nullopt;
-    return Anchor{ledger_.base().previous, ledger_.base().instance.step};
+    return run::Anchor{ledger_.base().previous, ledger_.base().instance.step};
 }
 
 // ---- averaging::Roster --------------------------------------------------------------------------
 
 // One that is a step behind and speaks is making this step as well, over a slower link. If it were
 // not waited for, it would come too late to every round that follows.
-bool NativeBackend::arrives_at(const KnownPeer& peer, const consensus::Base& base) const {
+bool NativeBackend::arrives_at(const membership::KnownPeer& peer,
+                               const consensus::Base& base) const {
     return peer.status.branch == base.instance.branch &&
            peer.status.step + 1 == base.instance.step &&
            peer.received > context_.report.decided_at();
@@ -482,8 +485,8 @@ bool NativeBackend::arrives_at(const KnownPeer& peer, const consensus::Base& bas
 
 std::vector<PeerId> NativeBackend::expected(const consensus::Base& base) const {
     std::vector<PeerId> expected;
-    for (const KnownPeer* peer : context_.membership.live()) {
-        const Status& status = peer->status;
+    for (const membership::KnownPeer* peer : context_.membership.live()) {
+        const membership::Status& status = peer->status;
         if (status.is_training() && (works_on_open_step(status) || arrives_at(*peer, base)))
             expected.push_back(status.peer);
     }
@@ -491,36 +494,37 @@ std::vector<PeerId> NativeBackend::expected(const consensus::Base& base) const {
 }
 
 bool NativeBackend::has_contributed(const PeerId& peer) const {
-    const KnownPeer* const known = context_.membership.find(peer);
+    const membership::KnownPeer* const known = context_.membership.find(peer);
     return known != nullptr && known->contributed;
 }
 
 std::vector<PeerId> NativeBackend::live_trainers() const {
     std::vector<PeerId> trainers;
-    for (const KnownPeer* peer : context_.membership.live())
-        if (peer->status.role == Role::trainer) trainers.push_back(peer->status.peer);
+    for (const membership::KnownPeer* peer : context_.membership.live())
+        if (peer->status.role == membership::Role::trainer) trainers.push_back(peer->status.peer);
     return trainers;
 }
 
 std::vector<PeerId> NativeBackend::newcomers() const {
     const consensus::Instance& open = ledger_.base().instance;
     std::vector<PeerId> newcomers;
-    for (const KnownPeer* peer : context_.membership.live()) {
-        const Status& status = peer->status;
+    for (const membership::KnownPeer* peer : context_.membership.live()) {
+        const membership::Status& status = peer->status;
         const bool lags = status.branch == open.branch && status.step + 1 < open.step;
-        if (status.role == Role::trainer && (status.is_newcomer() || lags))
+        if (status.role == membership::Role::trainer && (status.is_newcomer() || lags))
             newcomers.push_back(status.peer);
     }
     return newcomers;
 }
 
 // Live voters of `base` with their memory of votes, we among them, that `counts`.
-std::size_t NativeBackend::count_voters(const consensus::Base& base,
-                                        const std::function<bool(const Status&)>& counts) const {
+std::size_t NativeBackend::count_voters(
+    const consensus::Base& base,
+    const std::function<bool(const membership::Status&)>& counts) const {
     const PeerId& us = context_.host.id();
     std::size_t count = base.voter_incarnation(us) == engine_->incarnation() ? 1 : 0;
-    for (const KnownPeer* peer : context_.membership.live())
-        if (peer->status.role == Role::trainer &&
+    for (const membership::KnownPeer* peer : context_.membership.live())
+        if (peer->status.role == membership::Role::trainer &&
             base.voter_incarnation(peer->status.peer) == peer->status.incarnation &&
             counts(peer->status))
             ++count;
@@ -528,18 +532,20 @@ std::size_t NativeBackend::count_voters(const consensus::Base& base,
 }
 
 std::size_t NativeBackend::voters_heard_of(const consensus::Base& base) const {
-    return count_voters(base, [](const Status&) { return true; });
+    return count_voters(base, [](const membership::Status&) { return true; });
 }
 
 bool NativeBackend::chain_goes_on(const consensus::Base& base) const {
-    return std::ranges::any_of(context_.membership.live(), [&base](const KnownPeer* peer) {
-        return is_ahead(peer->status, base);
-    });
+    return std::ranges::any_of(context_.membership.live(),
+                               [&base](const membership::KnownPeer* peer) {
+                                   return replica::is_ahead(peer->status, base);
+                               });
 }
 
 std::size_t NativeBackend::voters_of_our_branch(const consensus::Base& base) const {
-    return count_voters(
-        base, [&base](const Status& status) { return status.branch == base.instance.branch; });
+    return count_voters(base, [&base](const membership::Status& status) {
+        return status.branch == base.instance.branch;
+    });
 }
 
 bool NativeBackend::allowed(const PeerId& peer) const {
@@ -553,25 +559,26 @@ std::string NativeBackend::refusal(const PeerId& peer) const {
 
 double NativeBackend::micro_batch_s() const {
     double longest = context_.progress.micro_batch_s();
-    for (const KnownPeer* peer : context_.membership.live())
+    for (const membership::KnownPeer* peer : context_.membership.live())
         longest = std::max(longest, peer->status.micro_batch_s);
     return longest;
 }
 
 double NativeBackend::upload_bytes_per_s(const PeerId& peer) const {
-    const KnownPeer* const known = context_.membership.find(peer);
+    const membership::KnownPeer* const known = context_.membership.find(peer);
     return known == nullptr ? 0 : known->status.upload_bytes_per_s;
 }
 
 Ok NativeBackend::check_samples(const PeerId& peer, const consensus::MemberInput& input) const {
-    const KnownPeer* const known = context_.membership.find(peer);
+    const membership::KnownPeer* const known = context_.membership.find(peer);
     if (known == nullptr) return {};
-    const Status& status = known->status;
+    const membership::Status& status = known->status;
     const consensus::Instance& open = ledger_.base().instance;
     // Its newest status is from when it had handed in, or later: so is the speed in it.
     const bool told_of_all = status.branch == open.branch && status.step == open.step &&
                              status.samples > 0 &&
-                             (status.phase == Phase::averaging || status.phase == Phase::leaving);
+                             (status.phase == membership::Phase::averaging ||
+                              status.phase == membership::Phase::leaving);
     return context_.claims.check(*known, input, told_of_all, context_.node.clock.now());
 }
 

@@ -12,14 +12,14 @@
 
 #include "dedloc/averaging/coordinator.h"
 #include "dedloc/collab/averaging_backend.h"
-#include "dedloc/collab/certificate_log.h"
-#include "dedloc/collab/chain_follower.h"
-#include "dedloc/collab/ended_orders_judge.h"
-#include "dedloc/collab/evidence_log.h"
-#include "dedloc/collab/follow_pace.h"
-#include "dedloc/collab/validators.h"
+#include "dedloc/replica/certificate_log.h"
+#include "dedloc/replica/chain_follower.h"
+#include "dedloc/replica/follow_pace.h"
 #include "dedloc/state/store.h"
 #include "dedloc/state/transfer.h"
+#include "dedloc/validation/ended_orders_judge.h"
+#include "dedloc/validation/evidence_log.h"
+#include "dedloc/validation/validators.h"
 
 namespace dedloc::collab {
 
@@ -42,7 +42,7 @@ class NativeBackend final : public AveragingBackend,
     std::uint64_t open_step() const override;
     Digest branch() const override { return ledger_.base().instance.branch; }
     bool has_open_state() const override;
-    bool works_on_open_step(const Status& status) const override;
+    bool works_on_open_step(const membership::Status& status) const override;
 
     void want_round() override;
     Task<void> average(std::shared_ptr<const allreduce::RoundInput> input) override;
@@ -53,18 +53,18 @@ class NativeBackend final : public AveragingBackend,
     double download_bytes_per_s() const override { return engine_->link().download_bytes_per_s(); }
     void set_caps(double upload_max, double download_max) override;
 
-    void on_status(const Status& before, const Status& now) override;
+    void on_status(const membership::Status& before, const membership::Status& now) override;
     void look() override;
-    void describe(Status& status) const override;
-    std::optional<Anchor> anchor() const override;
+    void describe(membership::Status& status) const override;
+    std::optional<run::Anchor> anchor() const override;
     const consensus::Base* base() const override {
         return ledger_.started() ? &ledger_.base() : nullptr;
     }
     Bytes chain() const override { return encoded_tail(ledger_); }
     std::string why_kept_out(const PeerId& peer) const override;
     bool check_waits() const override { return validators_ && validators_->work_waits(); }
-    std::optional<CheckJob> take_check() override;
-    Task<void> checked(CheckResult result) override;
+    std::optional<validation::CheckJob> take_check() override;
+    Task<void> checked(validation::CheckResult result) override;
     bool holds_back() const override { return validators_ && validators_->holds_back(); }
 
   private:
@@ -91,12 +91,12 @@ class NativeBackend final : public AveragingBackend,
 
     Result<void> prepare();
     void prepare_checks();
-    ChainFollower::Callbacks follower_callbacks();
+    replica::ChainFollower::Callbacks follower_callbacks();
     consensus::Voter as_voter() const;
     std::vector<robust::Order> orders_before(std::uint64_t step) const;
-    bool arrives_at(const KnownPeer& peer, const consensus::Base& base) const;
+    bool arrives_at(const membership::KnownPeer& peer, const consensus::Base& base) const;
     std::size_t count_voters(const consensus::Base& base,
-                             const std::function<bool(const Status&)>& counts) const;
+                             const std::function<bool(const membership::Status&)>& counts) const;
     void on_decision(const consensus::Link& link);
     void tell_of_orders(const robust::OrderChanges& changes);
     std::string name_of(const PeerId& peer) const;
@@ -118,17 +118,17 @@ class NativeBackend final : public AveragingBackend,
     consensus::Ledger ledger_;
     allreduce::PartStore parts_;
     state::SnapshotStore store_;
-    CertificateLog certificate_log_;
-    EvidenceLog evidence_log_;
-    EndedOrdersJudge judge_;
+    replica::CertificateLog certificate_log_;
+    validation::EvidenceLog evidence_log_;
+    validation::EndedOrdersJudge judge_;
     std::unique_ptr<averaging::Coordinator> engine_;
-    std::unique_ptr<ChainFollower> follower_;
-    std::unique_ptr<Validators> validators_;  // where gradients are checked
-    std::vector<consensus::Voter> voters_;    // of the decision before
+    std::unique_ptr<replica::ChainFollower> follower_;
+    std::unique_ptr<validation::Validators> validators_;  // where gradients are checked
+    std::vector<consensus::Voter> voters_;                // of the decision before
     std::unique_ptr<state::StateServer> state_server_;
     Digest state_hash_;  // of the newest state that was told
     std::uint64_t state_step_ = 0;
-    FollowPace pace_;
+    replica::FollowPace pace_;
 };
 
 }  // namespace dedloc::collab

@@ -205,9 +205,9 @@ void Node::keep(std::unique_ptr<Service> service) {
     run_on_network_thread([&] { state_->services.push_back(std::move(service)); });
 }
 
-std::vector<Role> Node::roles() const {
+std::vector<membership::Role> Node::roles() const {
     return run_on_network_thread([this] {
-        std::vector<Role> roles;
+        std::vector<membership::Role> roles;
         for (const auto& service : state_->services) roles.push_back(service->role());
         return roles;
     });

@@ -87,7 +87,7 @@ class Node {
         return made;
     }
     // The roles of all its services; none: an observer's.
-    std::vector<Role> roles() const;
+    std::vector<membership::Role> roles() const;
     // Tells a service that has just begun which caps are in force. Network thread only.
     void tell_caps(Service& service) const;
 

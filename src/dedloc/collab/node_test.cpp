@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "dedloc/collab/collaboration_service.h"
-#include "dedloc/collab/hello_message.h"
-#include "dedloc/collab/model_state.h"
 #include "dedloc/collab/relay_service.h"
-#include "dedloc/collab/secret_authorizer.h"
 #include "dedloc/dht/node.h"
+#include "dedloc/membership/hello_message.h"
+#include "dedloc/membership/secret_authorizer.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/wire/message.h"
@@ -38,7 +38,7 @@ struct Member {
         return fetch_invitation(*node, text, patience);
     }
     Result<void> begin(Options options,
-                       EventSink* events,
+                       events::EventSink* events,
                        const std::function<bool()>& goes_on = {}) {
         return service.begin(std::move(options), events, goes_on);
     }
@@ -63,8 +63,8 @@ class NodeTest : public testing::Test {
         return std::make_unique<Member>(std::move(node));
     }
 
-    static Layout layout(std::size_t count = 16) {
-        Layout layout;
+    static run::Layout layout(std::size_t count = 16) {
+        run::Layout layout;
         layout.parameters.push_back({.name = "p", .offset = 0, .count = count});
         layout.parameters_count = count;
         return layout;
@@ -77,9 +77,9 @@ class NodeTest : public testing::Test {
         Options options;
         options.run.name = run_name;
         options.layout = layout();
-        options.secret = Bytes(run_secret_bytes, 7);
+        options.secret = Bytes(run::run_secret_bytes, 7);
         options.initial =
-            *initial_state(options.run, options.layout, std::vector<float>(16, 1.0f), {});
+            *replica::initial_state(options.run, options.layout, std::vector<float>(16, 1.0f), {});
         EXPECT_TRUE((*member)->begin(std::move(options), nullptr));
         return *std::move(member);
     }
@@ -107,7 +107,7 @@ TEST_F(NodeTest, a_newcomer_gets_run_file_and_state_with_the_join_string_alone) 
     ASSERT_TRUE(begun) << to_string(begun.error());
     const auto state = guest->collaboration().state();
     ASSERT_NE(state, nullptr);
-    EXPECT_EQ(parameters_of(*state)[15], 1.0f);
+    EXPECT_EQ(replica::parameters_of(*state)[15], 1.0f);
     guest->leave(1s);
     EXPECT_TRUE(guest->collaboration().stopped());
 }
@@ -117,14 +117,14 @@ TEST_F(NodeTest, who_waits_for_a_state_can_look_meanwhile_and_end_it) {
     Options options;
     options.run.name = "nobody is there";
     options.layout = layout();
-    options.secret = Bytes(run_secret_bytes, 7);
+    options.secret = Bytes(run::run_secret_bytes, 7);
     options.bootstrap = {"/ip4/127.0.0.1/tcp/9/p2p/" + guest->id().text()};
     int looks = 0;
     const auto begun = guest->begin(std::move(options), nullptr, [&] {
         const auto peers =
             guest->node->run_on_network_thread([&] { return guest->collaboration().peers(); });
         EXPECT_EQ(peers.size(), 1u);
-        EXPECT_EQ(peers.front().phase, Phase::starting);
+        EXPECT_EQ(peers.front().phase, membership::Phase::starting);
         return ++looks < 2;
     });
     ASSERT_FALSE(begun);
@@ -195,7 +195,7 @@ TEST_F(NodeTest, a_wrong_secret_is_denied) {
     ASSERT_TRUE(invitation);
     Options options;
     options.run = invitation->run;
-    options.secret = Bytes(run_secret_bytes, 8);
+    options.secret = Bytes(run::run_secret_bytes, 8);
     options.bootstrap = invitation->bootstrap;
     options.layout = layout();
     options.join_patience = 5s;
@@ -206,7 +206,7 @@ TEST_F(NodeTest, a_wrong_secret_is_denied) {
 
 TEST_F(NodeTest, a_join_string_for_another_run_is_a_conflict) {
     const auto host = hosting("one");
-    auto join = parse_join_string(join_string(*host));
+    auto join = run::parse_join_string(join_string(*host));
     ASSERT_TRUE(join);
     join->run.bytes[0] ^= 1;
     auto guest = *open("guest");
@@ -221,23 +221,24 @@ TEST_F(NodeTest, a_join_string_for_another_run_is_a_conflict) {
 class Teller {
   public:
     Teller(p2p::Host& host, Bytes secret) : secret_(std::move(secret)) {
-        host.handle_call(hello_method, [this, &host](PeerId from, Bytes bytes) {
+        host.handle_call(membership::hello_method, [this, &host](PeerId from, Bytes bytes) {
             return hello(host.id(), std::move(from), std::move(bytes));
         });
-        host.handle_call(prove_method, [this](PeerId, Bytes) { return run_file(); });
+        host.handle_call(membership::prove_method, [this](PeerId, Bytes) { return run_file(); });
     }
-    HelloMessage told;
+    membership::HelloMessage told;
 
   private:
     Task<Result<Bytes>> hello(PeerId me, PeerId from, Bytes bytes) {
-        const auto request = wire::decode<HelloMessage>(bytes);
-        HelloMessage reply;
-        reply.nonce = Bytes(hello_nonce_bytes, 5);
-        reply.proof = SecretAuthorizer(secret_).credential({.caller = from,
-                                                            .callee = me,
-                                                            .nonce_caller = request->nonce,
-                                                            .nonce_callee = reply.nonce},
-                                                           Side::callee);
+        const auto request = wire::decode<membership::HelloMessage>(bytes);
+        membership::HelloMessage reply;
+        reply.nonce = Bytes(membership::hello_nonce_bytes, 5);
+        reply.proof =
+            membership::SecretAuthorizer(secret_).credential({.caller = from,
+                                                              .callee = me,
+                                                              .nonce_caller = request->nonce,
+                                                              .nonce_callee = reply.nonce},
+                                                             membership::Side::callee);
         co_return wire::encode(reply);
     }
     Task<Result<Bytes>> run_file() { co_return wire::encode(told); }
@@ -260,7 +261,7 @@ Task<Result<Bytes>> ask_a_host(p2p::Host* host,
 TEST_F(NodeTest, a_stranger_learns_nothing_of_the_run) {
     const auto host = hosting("one");
     const auto stranger = *open("stranger");
-    const auto join = parse_join_string(join_string(*host));
+    const auto join = run::parse_join_string(join_string(*host));
     ASSERT_TRUE(join);
     const auto ask = [&](std::string method, Bytes request) {
         return stranger->node->call(
@@ -268,23 +269,23 @@ TEST_F(NodeTest, a_stranger_learns_nothing_of_the_run) {
             ask_a_host(
                 &stranger->host(), join->addresses.front(), std::move(method), std::move(request)));
     };
-    HelloMessage hello;
-    EXPECT_FALSE(ask(hello_method, wire::encode(hello)));
-    hello.nonce = Bytes(hello_nonce_bytes, 1);
+    membership::HelloMessage hello;
+    EXPECT_FALSE(ask(membership::hello_method, wire::encode(hello)));
+    hello.nonce = Bytes(membership::hello_nonce_bytes, 1);
     hello.wants_run_file = 1;
-    const auto answer = ask(hello_method, wire::encode(hello));
+    const auto answer = ask(membership::hello_method, wire::encode(hello));
     ASSERT_TRUE(answer) << answer.error().message();
-    const auto reply = wire::decode<HelloMessage>(*answer);
+    const auto reply = wire::decode<membership::HelloMessage>(*answer);
     ASSERT_TRUE(reply);
     EXPECT_EQ(reply->run, Digest{});
     EXPECT_TRUE(reply->run_file.empty());
     EXPECT_TRUE(reply->statuses.empty());
     hello.nonce = reply->nonce;
     hello.proof = reply->proof;  // what the host proved is no proof of ours
-    const auto denied = ask(prove_method, wire::encode(hello));
+    const auto denied = ask(membership::prove_method, wire::encode(hello));
     ASSERT_FALSE(denied);
     EXPECT_EQ(denied.error().kind(), ErrorKind::denied);
-    EXPECT_FALSE(ask(run_file_method, Bytes()));
+    EXPECT_FALSE(ask(membership::run_file_method, Bytes()));
 }
 
 // To either side the other one was reached, and no join string helps.
@@ -292,16 +293,16 @@ TEST_F(NodeTest, a_host_of_another_version_of_dedloc_is_told_from_one_of_another
     std::unique_ptr<Teller> teller;
     const auto peer = *open("peer");
     const auto guest = *open("guest");
-    JoinString join;
-    join.secret = Bytes(run_secret_bytes, 7);
+    run::JoinString join;
+    join.secret = Bytes(run::run_secret_bytes, 7);
     join.addresses = peer->node->run_on_network_thread([&] {
         teller = std::make_unique<Teller>(peer->host(), join.secret);
         return std::vector<std::string>{peer->host().addresses().front() + "/p2p/" +
                                         peer->id().text()};
     });
-    RunFile run;
+    run::RunFile run;
     run.name = "one";
-    const std::string ours = to_toml(run);
+    const std::string ours = run::to_toml(run);
     const std::string line = "leave_out_slow = true\n";
     const std::size_t at = ours.find(line);
     ASSERT_NE(at, std::string::npos);
@@ -334,7 +335,7 @@ TEST_F(NodeTest, a_host_of_another_version_of_dedloc_is_told_from_one_of_another
 // Whoever came first in the string may be a machine that is switched off: nothing comes back.
 TEST_F(NodeTest, an_old_join_string_works_while_one_of_its_peers_lives) {
     const auto host = hosting("one");
-    auto join = parse_join_string(join_string(*host));
+    auto join = run::parse_join_string(join_string(*host));
     ASSERT_TRUE(join);
     // The kernel takes connections, and nobody says anything.
     const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -409,7 +410,7 @@ TEST_F(NodeTest, a_port_in_use_is_said) {
 TEST_F(NodeTest, a_node_runs_several_services_and_its_role_follows_from_them) {
     const auto host = hosting("one");
     auto relay = *open("relay");
-    EXPECT_EQ(relay->node->roles(), std::vector<Role>{Role::observer});
+    EXPECT_EQ(relay->node->roles(), std::vector<membership::Role>{membership::Role::observer});
     const auto& carries = relay->node->add<RelayService>(*relay->node);
     EXPECT_EQ(carries.counters().circuits, 0u);
     const auto invitation = relay->invitation(join_string(*host), 30s);
@@ -418,14 +419,15 @@ TEST_F(NodeTest, a_node_runs_several_services_and_its_role_follows_from_them) {
     options.run = invitation->run;
     options.secret = invitation->secret;
     options.bootstrap = invitation->bootstrap;
-    options.role = Role::observer;
+    options.role = membership::Role::observer;
     ASSERT_TRUE(relay->begin(std::move(options), nullptr));
     const auto told = [&] {
         return relay->node->run_on_network_thread(
             [&] { return relay->collaboration().status().role; });
     };
-    EXPECT_EQ(told(), Role::relay);
-    EXPECT_EQ(relay->node->roles(), (std::vector<Role>{Role::relay, Role::relay}));
+    EXPECT_EQ(told(), membership::Role::relay);
+    EXPECT_EQ(relay->node->roles(),
+              (std::vector<membership::Role>{membership::Role::relay, membership::Role::relay}));
     relay->leave(1s);
 }
 

@@ -2,9 +2,9 @@
 
 namespace dedloc::collab {
 
-Ok check_recomputable(const RunFile& run, Learner& learner, const PeerId& self) {
+Ok check_recomputable(const run::RunFile& run, Learner& learner, const PeerId& self) {
     if (!run.robust || run.robust->check <= 0) return {};
-    if (learner.depends_on_micro_batch() && run.batch.micro == micro_auto)
+    if (learner.depends_on_micro_batch() && run.batch.micro == run::micro_auto)
         return make_error(ErrorKind::bad_input,
                           "[robust] needs a number for 'batch.micro': gradients of this model "
                           "depend on how samples are cut into micro-batches (it has BatchNorm), "

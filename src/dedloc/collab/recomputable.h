@@ -5,10 +5,10 @@
 
 #pragma once
 #include "dedloc/collab/learner.h"
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 
 namespace dedloc::collab {
 
-Ok check_recomputable(const RunFile& run, Learner& learner, const PeerId& self);
+Ok check_recomputable(const run::RunFile& run, Learner& learner, const PeerId& self);
 
 }  // namespace dedloc::collab

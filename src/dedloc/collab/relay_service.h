@@ -12,7 +12,7 @@ namespace dedloc::collab {
 class RelayService final : public Service {
   public:
     explicit RelayService(const Node& node) : node_(node) {}
-    Role role() const override { return Role::relay; }
+    membership::Role role() const override { return membership::Role::relay; }
     Task<void> stop() override { co_return; }
 
     p2p::RelayCounters counters() const {

@@ -4,7 +4,7 @@
 
 #pragma once
 #include "dedloc/averaging/roster.h"
-#include "dedloc/collab/events.h"
+#include "dedloc/events/events.h"
 
 namespace dedloc::collab {
 

@@ -4,25 +4,25 @@
 #include <memory>
 
 #include "dedloc/allreduce/centered_clip_reducer.h"
-#include "dedloc/collab/vector_codecs.h"
+#include "dedloc/run/vector_codecs.h"
 
 namespace dedloc::collab {
 namespace {
 
 void set_codecs(averaging::RoundOptions& round, const Options& options) {
     const std::optional<codec::CodecId> one = options.run.averaging.codec;
-    round.codec = one.value_or(codec_of_large_tensors);
+    round.codec = one.value_or(run::codec_of_large_tensors);
     // An aggregator has no layout, and takes any of them.
-    round.other_codecs = {codec_of_buffers};
-    if (!one) round.other_codecs.push_back(codec_of_small_tensors);
-    auto ranges = vector_codecs(options.run.averaging, options.layout);
+    round.other_codecs = {run::codec_of_buffers};
+    if (!one) round.other_codecs.push_back(run::codec_of_small_tensors);
+    auto ranges = run::vector_codecs(options.run.averaging, options.layout);
     if (one && ranges.size() <= 1) return;
     round.codec_ranges = std::move(ranges);
     if (options.layout.buffers_count > 0) round.bounded_count = options.layout.parameters_count;
 }
 
 // Clips, and proves it.
-void set_robust(averaging::RoundOptions& round, const RobustConfig& robust) {
+void set_robust(averaging::RoundOptions& round, const run::RobustConfig& robust) {
     allreduce::CenteredClipRule& rule = round.clip_rule;
     rule.tau = robust.tau;
     rule.iterations_max = static_cast<std::uint32_t>(robust.iterations_max);
@@ -38,9 +38,9 @@ void set_robust(averaging::RoundOptions& round, const RobustConfig& robust) {
 // A batch, and one that is carried: nobody computes on when the whole batch is
 // there. Of each, two micro-batches may have been in the making then (one computed ahead), and a
 // machine's own may be larger than the run's.
-std::uint64_t samples_max(const BatchConfig& batch) {
+std::uint64_t samples_max(const run::BatchConfig& batch) {
     const std::uint64_t in_the_making =
-        batch.micro == micro_auto ? batch.target * 2 : batch.micro * 8;
+        batch.micro == run::micro_auto ? batch.target * 2 : batch.micro * 8;
     return batch.target * 2 + in_the_making;
 }
 
@@ -64,24 +64,25 @@ averaging::RoundOptions round_options(const Options& options) {
     round.voter_after_contributions = options.run.averaging.voter_after_contributions;
     round.upload_max = options.upload_max;
     round.download_max = options.download_max;
-    if (options.role == Role::aggregator) round.reduce_bytes_max = options.reduce_bytes_max;
+    if (options.role == membership::Role::aggregator)
+        round.reduce_bytes_max = options.reduce_bytes_max;
     if (options.run.robust) {
         set_robust(round, *options.run.robust);
-        round.checks =
-            options.checks_others && options.run.robust->check > 0 && options.role == Role::trainer;
+        round.checks = options.checks_others && options.run.robust->check > 0 &&
+                       options.role == membership::Role::trainer;
     }
     if (options.reducer) round.reducer = options.reducer;
     round.bugs = options.bugs;
     return round;
 }
 
-bool checks_newcomers(const RunFile& run) {
+bool checks_newcomers(const run::RunFile& run) {
     return run.robust && run.robust->check > 0 && run.robust->probation > 0;
 }
 
 std::size_t kept_bytes(const Options& options) {
     const averaging::RoundOptions round = round_options(options);
-    return kept_averages_bytes(
+    return replica::kept_averages_bytes(
         round.vector_count, round.element_bytes(), options.kept_bytes_max, options.kept_bytes_most);
 }
 

@@ -10,10 +10,10 @@ namespace dedloc::collab {
 
 averaging::RoundOptions round_options(const Options& options);
 // The most samples of one contribution.
-std::uint64_t samples_max(const BatchConfig& batch);
+std::uint64_t samples_max(const run::BatchConfig& batch);
 // How much of averages is kept for those that slept.
 // Does a new key weigh nothing until its contributions were found right?
-bool checks_newcomers(const RunFile& run);
+bool checks_newcomers(const run::RunFile& run);
 std::size_t kept_bytes(const Options& options);
 
 }  // namespace dedloc::collab

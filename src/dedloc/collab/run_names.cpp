@@ -4,7 +4,7 @@
 
 #include "dedloc/base/log.h"
 #include "dedloc/base/printable.h"
-#include "dedloc/collab/join_string.h"
+#include "dedloc/run/join_string.h"
 
 namespace dedloc::collab {
 
@@ -24,7 +24,7 @@ Result<NamedRun> named_run_from(ByteView payload) {
     for (const std::string& address : run.addresses) {
         if (address.size() > named_address_bytes_max)
             return make_error(ErrorKind::bad_input, "an address of a run is too long");
-        DEDLOC_TRY_VOID(split_peer_address(address));
+        DEDLOC_TRY_VOID(run::split_peer_address(address));
     }
     run.task = base::printable(run.task.substr(0, run_name_bytes_max));
     return run;

@@ -69,7 +69,7 @@ class RunNameService final : public Service {
   public:
     RunNameService(const Node& node, std::string name, std::function<NamedRun()> now);
 
-    Role role() const override { return Role::observer; }
+    membership::Role role() const override { return membership::Role::observer; }
     Task<void> stop() override;
 
   private:

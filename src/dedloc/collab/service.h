@@ -2,7 +2,7 @@
 // relay at once. What it is for the others, its role, follows from its services.
 
 #pragma once
-#include "dedloc/collab/status.h"
+#include "dedloc/membership/status.h"
 #include "dedloc/runtime/task.h"
 
 namespace dedloc::collab {
@@ -10,7 +10,7 @@ namespace dedloc::collab {
 class Service {
   public:
     virtual ~Service() = default;
-    virtual Role role() const = 0;
+    virtual membership::Role role() const = 0;
     // Network thread: ends all its tasks at once, saying nothing. May be called again.
     virtual Task<void> stop() = 0;
     // Network thread: bytes per second that it may count on from now on; 0: whatever there is.

@@ -31,9 +31,9 @@ bool CollaborationImpl::batch_is_full() const {
 void CollaborationImpl::refresh_progress() {
     if (!trains() || !backend_->started()) return;
     const TimePoint now = node_.clock.now();
-    std::vector<BatchProgress::Other> others;
-    for (const KnownPeer* peer : membership_->live()) {
-        if (peer->status.role != Role::trainer) continue;
+    std::vector<membership::BatchProgress::Other> others;
+    for (const membership::KnownPeer* peer : membership_->live()) {
+        if (peer->status.role != membership::Role::trainer) continue;
         others.push_back({.peer = peer,
                           .works_on_open_step = backend_->works_on_open_step(peer->status),
                           .believed_most = claims_.computed_most(*peer, /*carried=*/false, now)});
@@ -62,8 +62,9 @@ void CollaborationImpl::begin_computing(bool keep_ahead) {
     contributions_.begin_step(keep_ahead);
     step_due_ = false;
     // A leaver that computed ahead still has something to hand in.
-    if (publisher_.phase() != Phase::leaving && (!leaving_.begun || contributions_.samples() > 0))
-        set_phase(rests() ? Phase::waiting : Phase::computing);
+    if (publisher_.phase() != membership::Phase::leaving &&
+        (!leaving_.begun || contributions_.samples() > 0))
+        set_phase(rests() ? membership::Phase::waiting : membership::Phase::computing);
     refresh_progress();
 }
 
@@ -109,9 +110,10 @@ Task<bool> CollaborationImpl::wait_to_hand_in_last() {
     while (!ending_.over && node_.clock.now() < until) {
         if (backend_->has_open_state() && (batch_is_full() || !trainer_is_current()))
             co_return true;
-        const bool somebody_takes_it = std::ranges::any_of(
-            membership_->live(),
-            [](const KnownPeer* peer) { return peer->status.role == Role::trainer; });
+        const bool somebody_takes_it =
+            std::ranges::any_of(membership_->live(), [](const membership::KnownPeer* peer) {
+                return peer->status.role == membership::Role::trainer;
+            });
         if (!somebody_takes_it) co_return false;
         (void)co_await changed_.wait_until(node_.clock, node_.clock.now() + look_interval);
     }
@@ -178,9 +180,9 @@ Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
                                               node_.clock.now());
     computes_at_.is_in_step = true;
     if (leaving_.begun)
-        set_phase(Phase::leaving);
+        set_phase(membership::Phase::leaving);
     else if (!rests())
-        set_phase(Phase::averaging);
+        set_phase(membership::Phase::averaging);
     do {
         co_await backend_->average(input);
         co_await wait_for_state();
@@ -197,11 +199,11 @@ Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
 
 // ---- checks of others ---------------------------------------------------------------------------
 
-Task<Result<std::optional<CheckJob>>> CollaborationImpl::take_check() {
+Task<Result<std::optional<validation::CheckJob>>> CollaborationImpl::take_check() {
     co_return backend_->take_check();
 }
 
-Task<Result<void>> CollaborationImpl::checked(CheckResult result) {
+Task<Result<void>> CollaborationImpl::checked(validation::CheckResult result) {
     co_await backend_->checked(std::move(result));
     co_return Result<void>();
 }

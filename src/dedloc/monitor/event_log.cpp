@@ -112,8 +112,8 @@ class LineFile {
     std::uint64_t bytes_ = 0;
 };
 
-using collab::events::Any;
-using collab::events::Unknown;
+using events::Any;
+using events::Unknown;
 
 Unknown::Value value_of(const Json& value) {
     if (value.is_number_integer()) return value.get<std::int64_t>();
@@ -212,7 +212,7 @@ Any read_what(std::string kind, const Json& fields) {
 
 }  // namespace
 
-std::string to_json_line(const collab::Event& event) {
+std::string to_json_line(const events::Event& event) {
     Json json;
     json["time"] = std::round(event.time * 1000) / 1000;
     json["kind"] = event.kind();
@@ -224,7 +224,7 @@ std::string to_json_line(const collab::Event& event) {
     return json_line(json);
 }
 
-Result<collab::Event> event_from_json_line(std::string_view line) {
+Result<events::Event> event_from_json_line(std::string_view line) {
     const auto wrong = [](std::string_view what) {
         return make_error(ErrorKind::bad_input, "this is not an event: {}", what);
     };
@@ -236,7 +236,7 @@ Result<collab::Event> event_from_json_line(std::string_view line) {
         return found != json.end() && found->is_string() ? found->get<std::string>()
                                                          : std::string();
     };
-    collab::Event event;
+    events::Event event;
     event.text = text("text");
     std::string kind = text("kind");
     if (kind.empty()) return wrong("it has no kind");
@@ -268,7 +268,7 @@ struct EventLog::State {
     std::mutex mutex;
     std::condition_variable work;
     std::condition_variable idle;
-    std::deque<collab::Event> queue;
+    std::deque<events::Event> queue;
     std::uint64_t dropped = 0;
     bool writing = false;
     bool closing = false;
@@ -288,19 +288,19 @@ struct EventLog::State {
     }
 
     // Says in the log what is missing there.
-    void tell_missing(const collab::Event& nearest) {
+    void tell_missing(const events::Event& nearest) {
         if (missing == 0) return;
-        const collab::Event event{.time = nearest.time,
+        const events::Event event{.time = nearest.time,
                                   .step = nearest.step,
                                   .text = fmt::format("{} events are missing here", missing),
-                                  .what = collab::events::EventsDropped{.count = missing}};
+                                  .what = events::EventsDropped{.count = missing}};
         if (append(to_json_line(event) + '\n') == 0) missing = 0;
     }
 
-    void write(const std::deque<collab::Event>& events, std::uint64_t lost) {
+    void write(const std::deque<events::Event>& events, std::uint64_t lost) {
         tell_missing(events.front());
         std::string lines;
-        for (const collab::Event& event : events) lines += to_json_line(event) + '\n';
+        for (const events::Event& event : events) lines += to_json_line(event) + '\n';
         // As long as that cannot be told, neither can what came after it.
         missing += lost + (missing > 0 ? events.size() : append(lines));
         tell_missing(events.back());
@@ -312,7 +312,7 @@ struct EventLog::State {
             work.wait(lock, [this] { return closing || !queue.empty(); });
             if (queue.empty()) return;
             writing = true;
-            const std::deque<collab::Event> events = std::exchange(queue, {});
+            const std::deque<events::Event> events = std::exchange(queue, {});
             const std::uint64_t lost = std::exchange(dropped, 0);
             lock.unlock();
             write(events, lost);
@@ -344,7 +344,7 @@ EventLog::~EventLog() {
     state_->thread.join();
 }
 
-void EventLog::record(const collab::Event& event) {
+void EventLog::record(const events::Event& event) {
     {
         const std::lock_guard lock(state_->mutex);
         if (state_->queue.size() >= queued_events_max) {
@@ -361,15 +361,15 @@ void EventLog::flush() {
     state_->idle.wait(lock, [this] { return state_->queue.empty() && !state_->writing; });
 }
 
-void EventMailbox::record(const collab::Event& event) {
+void EventMailbox::record(const events::Event& event) {
     const std::lock_guard lock(mutex_);
     if (events_.size() >= recent_events_max) events_.pop_front();
     events_.push_back(event);
 }
 
-std::vector<collab::Event> EventMailbox::take() {
+std::vector<events::Event> EventMailbox::take() {
     const std::lock_guard lock(mutex_);
-    std::vector<collab::Event> events(std::make_move_iterator(events_.begin()),
+    std::vector<events::Event> events(std::make_move_iterator(events_.begin()),
                                       std::make_move_iterator(events_.end()));
     events_.clear();
     return events;

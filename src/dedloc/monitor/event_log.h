@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "dedloc/base/result.h"
-#include "dedloc/collab/events.h"
+#include "dedloc/events/events.h"
 
 namespace dedloc::monitor {
 
@@ -34,14 +34,14 @@ inline constexpr std::uint64_t event_file_bytes_max = std::uint64_t{64} << 20;
 
 // One line without its end: {"time":…,"kind":…,"peer":…,"step":…,"text":…,"fields":{…}}.
 // Bytes that are not UTF-8 are replaced; numbers that JSON does not know become null.
-std::string to_json_line(const collab::Event& event);
+std::string to_json_line(const events::Event& event);
 // The way back, for replay and tools. Errors: bad_input.
-Result<collab::Event> event_from_json_line(std::string_view line);
+Result<events::Event> event_from_json_line(std::string_view line);
 
 // Where the full file of the log `path` is kept: events.1.jsonl of events.jsonl.
 std::string full_event_file(const std::string& path);
 
-class EventLog final : public collab::EventSink {
+class EventLog final : public events::EventSink {
   public:
     // Appends to `path`.
     static Result<std::unique_ptr<EventLog>> open(const std::string& path,
@@ -50,7 +50,7 @@ class EventLog final : public collab::EventSink {
     EventLog(const EventLog&) = delete;
     EventLog& operator=(const EventLog&) = delete;
 
-    void record(const collab::Event& event) override;
+    void record(const events::Event& event) override;
     void flush();  // returns when all that was recorded before is handed to the system
 
     struct State;
@@ -61,26 +61,26 @@ class EventLog final : public collab::EventSink {
 };
 
 // Keeps events until somebody on another thread takes them; the oldest give way.
-class EventMailbox final : public collab::EventSink {
+class EventMailbox final : public events::EventSink {
   public:
-    void record(const collab::Event& event) override;
-    std::vector<collab::Event> take();  // what came since the last take, oldest first
+    void record(const events::Event& event) override;
+    std::vector<events::Event> take();  // what came since the last take, oldest first
 
   private:
     std::mutex mutex_;
-    std::deque<collab::Event> events_;
+    std::deque<events::Event> events_;
 };
 
 // Gives every event to all of its sinks, which must outlive it.
-class EventFan final : public collab::EventSink {
+class EventFan final : public events::EventSink {
   public:
-    explicit EventFan(std::vector<collab::EventSink*> sinks) : sinks_(std::move(sinks)) {}
-    void record(const collab::Event& event) override {
-        for (collab::EventSink* sink : sinks_) sink->record(event);
+    explicit EventFan(std::vector<events::EventSink*> sinks) : sinks_(std::move(sinks)) {}
+    void record(const events::Event& event) override {
+        for (events::EventSink* sink : sinks_) sink->record(event);
     }
 
   private:
-    std::vector<collab::EventSink*> sinks_;
+    std::vector<events::EventSink*> sinks_;
 };
 
 }  // namespace dedloc::monitor

@@ -22,11 +22,10 @@
 namespace dedloc::monitor {
 namespace {
 
-using collab::Event;
-namespace events = collab::events;
-using collab::Phase;
-using collab::Role;
-using collab::Status;
+using events::Event;
+using membership::Phase;
+using membership::Role;
+using membership::Status;
 
 PeerId id(std::uint8_t number) {
     const Bytes seed(security::ed25519_seed_bytes, number);
@@ -57,8 +56,8 @@ Event event(double time, events::Any what, std::string text, std::uint64_t step 
     return {.time = time, .step = step, .text = std::move(text), .what = std::move(what)};
 }
 
-collab::RunFile run() {
-    collab::RunFile made;
+run::RunFile run() {
+    run::RunFile made;
     made.name = "demo";
     made.batch.target = 1000;
     made.stop.steps = 400;
@@ -118,7 +117,7 @@ loss 0.2840 █▆▅▄▄▃▃▃▂▂▂▂▂▂▂▂▁▁▁▁▁▁�
 1:21  peer-4 was lost: no answer for 4 s
 )";
     const std::string mark = "@RUN@";
-    expected.replace(expected.find(mark), mark.size(), collab::run_hash(run()).short_hex());
+    expected.replace(expected.find(mark), mark.size(), run::run_hash(run()).short_hex());
     EXPECT_EQ(as_text(render(busy_view(), 100, 24, {})), expected);
 }
 

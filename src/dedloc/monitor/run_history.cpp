@@ -6,17 +6,16 @@
 #include <sstream>
 
 #include "dedloc/base/file.h"
-#include "dedloc/collab/certificate_log.h"
 #include "dedloc/consensus/messages.h"
 #include "dedloc/consensus/plan.h"
 #include "dedloc/monitor/event_log.h"
+#include "dedloc/replica/certificate_log.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::monitor {
 namespace {
 
 namespace fs = std::filesystem;
-namespace events = collab::events;
 
 // A file of either log, with its last line or record.
 constexpr std::size_t log_bytes_max = 256u << 20;
@@ -54,17 +53,17 @@ Result<std::map<std::uint64_t, CertifiedStep>> read_certificates(const std::stri
     for (const auto& entry : fs::directory_iterator(folder, error))
         names.push_back(entry.path().filename().string());
     if (error) return make_error(ErrorKind::bad_input, "{}: {}", folder, error.message());
-    const std::vector<std::string> files = collab::certificate_files(names);
+    const std::vector<std::string> files = replica::certificate_files(names);
     if (files.empty())
         return make_error(ErrorKind::bad_input,
                           "{} has no {}: give the folder of a peer that took part (`dedloc host` "
                           "and `dedloc join` say it when they begin)",
                           folder,
-                          collab::certificates_file);
+                          replica::certificates_file);
     std::map<std::uint64_t, CertifiedStep> steps;
     for (const std::string& name : files) {
         DEDLOC_TRY(const std::string bytes, base::read_file(folder + "/" + name, log_bytes_max));
-        for (const Bytes& certificate : collab::read_certificate_log(as_bytes(bytes)))
+        for (const Bytes& certificate : replica::read_certificate_log(as_bytes(bytes)))
             add_certificate(certificate, steps);
     }
     return steps;
@@ -74,10 +73,10 @@ struct EventReader {
     std::map<std::uint64_t, CertifiedStep>& steps;
     RunHistory& history;
 
-    void scalar(const collab::Event& event, std::uint64_t step, const char* name, double value) {
+    void scalar(const events::Event& event, std::uint64_t step, const char* name, double value) {
         if (std::isfinite(value)) history.scalars.push_back({event.time, step, name, value});
     }
-    void take(const collab::Event& event) {
+    void take(const events::Event& event) {
         if (const auto* person = event.as<events::PersonSeen>()) {
             history.persons[event.peer] = person->person;
         } else if (const auto* made = event.as<events::StepMade>()) {

@@ -8,9 +8,9 @@
 namespace dedloc::monitor {
 namespace {
 
-using collab::Phase;
-using collab::Role;
-using collab::Status;
+using membership::Phase;
+using membership::Role;
+using membership::Status;
 
 // A peer may claim to have computed so much for a step, in targets.
 constexpr std::uint64_t claimed_targets_max = 1000;
@@ -26,8 +26,8 @@ std::optional<Value> upper_median(std::vector<Value> values) {
     return *middle;
 }
 
-Tone tone_of(const collab::Event& event) {
-    using namespace collab::events;
+Tone tone_of(const events::Event& event) {
+    using namespace events;
     if (event.is<PeerLost,
                  OwnerFailed,
                  RoundFailed,
@@ -136,17 +136,17 @@ std::size_t RunView::state_hashes() const {
     return hashes.size();
 }
 
-RunModel::RunModel(const collab::RunFile& run, PeerId us, WallSeconds started)
+RunModel::RunModel(const run::RunFile& run, PeerId us, WallSeconds started)
     : name_(printable(run.name, view_text_bytes_max)),
-      run_(collab::run_hash(run)),
+      run_(run::run_hash(run)),
       target_(run.batch.target),
       stop_(run.stop),
       us_(std::move(us)),
       started_(started),
       now_(started) {}
 
-void RunModel::add(const collab::Event& event) {
-    using namespace collab::events;
+void RunModel::add(const events::Event& event) {
+    using namespace events;
     if (const auto* step = event.as<StepMade>())
         if (std::isfinite(step->loss) && event.step > 0) losses_[event.step] = step->loss;
     if (event.is<PeerLeft>()) {
@@ -167,8 +167,8 @@ void RunModel::add(const collab::Event& event) {
 
 // A peer that is killed fails as an owner and as a leader, its parts are repaired, and then it is
 // gone: people are told the first and the last. The event log has all.
-bool RunModel::is_of_a_failure_that_was_told(const collab::Event& event) {
-    using namespace collab::events;
+bool RunModel::is_of_a_failure_that_was_told(const events::Event& event) {
+    using namespace events;
     std::erase_if(failing_, [&](const auto& each) {
         return std::abs(event.time - each.second) > one_failure_seconds;
     });
@@ -271,7 +271,7 @@ void RunModel::note_loss() {
     for (const Status& status : statuses_) {
         const bool counts = status.step == step_ && status.samples > 0 &&
                             status.samples <= claimed_targets_max * target_;
-        if (!counts || !(status.loss > 0 && status.loss <= collab::loss_told_max)) continue;
+        if (!counts || !(status.loss > 0 && status.loss <= membership::loss_told_max)) continue;
         loss_sum += status.loss * static_cast<double>(status.samples);
         weight += static_cast<double>(status.samples);
     }

@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "dedloc/base/printable.h"
-#include "dedloc/collab/events.h"
-#include "dedloc/collab/run_file.h"
-#include "dedloc/collab/status.h"
+#include "dedloc/events/events.h"
+#include "dedloc/membership/status.h"
+#include "dedloc/run/run_file.h"
 
 namespace dedloc::monitor {
 
@@ -44,7 +44,7 @@ struct PeerView {
     PeerId id;
     std::string name;  // never empty; unique in the view
     bool is_us = false;
-    collab::Role role = collab::Role::trainer;
+    membership::Role role = membership::Role::trainer;
     std::string doing;  // "computing 63 %", "averaging", "left out (slow line)", "lost 3 s ago"
     bool is_gone = false;
     double samples_per_s = 0;
@@ -97,28 +97,28 @@ struct RunView {
 class RunModel {
   public:
     // `us` is empty for a watcher.
-    RunModel(const collab::RunFile& run, PeerId us, WallSeconds started);
+    RunModel(const run::RunFile& run, PeerId us, WallSeconds started);
 
-    void add(const collab::Event& event);
+    void add(const events::Event& event);
     // Something that is no event of the run.
     void add_note(WallSeconds time, std::string text, Tone tone);
-    void update(std::vector<collab::Status> statuses, WallSeconds now);
+    void update(std::vector<membership::Status> statuses, WallSeconds now);
     RunView view() const;
 
   private:
     struct Gone {
-        collab::Status last;
+        membership::Status last;
         WallSeconds since = 0;
         bool left = false;  // in order
     };
     void add_line(EventView line);
-    bool is_of_a_failure_that_was_told(const collab::Event& event);
+    bool is_of_a_failure_that_was_told(const events::Event& event);
     std::string with_name(const EventView& event) const;
     struct Committed {
         WallSeconds at = 0;
         double samples = 0;
     };
-    void remember_gone(const std::vector<collab::Status>& statuses, WallSeconds now);
+    void remember_gone(const std::vector<membership::Status>& statuses, WallSeconds now);
     void note_step();
     void note_samples(double samples);
     void note_loss();
@@ -126,13 +126,13 @@ class RunModel {
     double computed_per_s() const;
     double committed_per_s() const;
     double seconds_left(double samples_per_s) const;
-    PeerView view_of(const collab::Status& status, double all_compute_per_s) const;
+    PeerView view_of(const membership::Status& status, double all_compute_per_s) const;
     PeerView view_of(const Gone& gone) const;
 
     std::string name_;
     Digest run_;
     std::uint64_t target_;
-    collab::StopConfig stop_;
+    run::StopConfig stop_;
     PeerId us_;
     WallSeconds started_;
     WallSeconds now_;
@@ -142,7 +142,7 @@ class RunModel {
     double running_loss_ = 0;
     double accuracy_ = 0;
     std::uint64_t accuracy_step_ = 0;
-    std::vector<collab::Status> statuses_;
+    std::vector<membership::Status> statuses_;
     std::map<PeerId, Gone> gone_;
     std::map<std::uint64_t, double> losses_;  // step → mean loss
     std::map<PeerId, std::string> names_;     // of all who were seen, at most view_names_max

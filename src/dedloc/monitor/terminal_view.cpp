@@ -219,7 +219,8 @@ Line peer_line(const PeerView& peer, const Widths& widths) {
     const Ink base = peer.is_gone ? Ink::dim : Ink::plain;
     Line line{{peer.is_us ? "* " : "  ", Ink::green},
               {left(peer.name, widths.name) + "  ", peer.is_us ? Ink::bold : base}};
-    if (widths.role > 0) line.push_back({left(collab::to_string(peer.role), widths.role), base});
+    if (widths.role > 0)
+        line.push_back({left(membership::to_string(peer.role), widths.role), base});
     const bool has_state = !peer.state_hash.is_zero();
     line.push_back({right(peer.is_gone ? "-" : speed_text(peer.samples_per_s), widths.speed) +
                         right(has_state ? fmt::format("{}", peer.step) : "-", widths.step) + "  ",

@@ -10,7 +10,7 @@ constexpr std::uint64_t grid_experts_max = 65536;  // each server asks for all o
 
 }  // namespace
 
-Result<experts::ExpertGrid> expert_grid(const collab::TaskConfig& task) {
+Result<experts::ExpertGrid> expert_grid(const run::TaskConfig& task) {
     const ExpertKeys keys = expert_keys(task);
     experts::ExpertGrid grid{.name = keys.name, .sizes = {}};
     const char* at = keys.grid.data();
@@ -42,7 +42,7 @@ Result<experts::ExpertGrid> expert_grid(const collab::TaskConfig& task) {
     return grid;
 }
 
-experts::FfnOptions expert_options(const collab::TaskConfig& task, std::uint64_t width) {
+experts::FfnOptions expert_options(const run::TaskConfig& task, std::uint64_t width) {
     const ExpertKeys keys = expert_keys(task);
     experts::FfnOptions options;
     options.width = width;
@@ -53,7 +53,7 @@ experts::FfnOptions expert_options(const collab::TaskConfig& task, std::uint64_t
     return options;
 }
 
-Result<experts::MixtureOptions> mixture_options(const collab::TaskConfig& task) {
+Result<experts::MixtureOptions> mixture_options(const run::TaskConfig& task) {
     const ExpertKeys keys = expert_keys(task);
     experts::MixtureOptions options;
     DEDLOC_TRY(options.grid, expert_grid(task));
@@ -62,7 +62,7 @@ Result<experts::MixtureOptions> mixture_options(const collab::TaskConfig& task) 
     return options;
 }
 
-Result<RunExperts> run_experts(const collab::TaskConfig& task,
+Result<RunExperts> run_experts(const run::TaskConfig& task,
                                std::uint64_t width,
                                experts::ExpertFactory factory) {
     const ExpertKeys keys = expert_keys(task);

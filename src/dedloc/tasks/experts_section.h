@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <string>
 
-#include "dedloc/collab/task_section.h"
 #include "dedloc/experts/ffn_expert.h"
 #include "dedloc/experts/mixture.h"
+#include "dedloc/run/task_section.h"
 #include "dedloc/tasks/registry.h"
 
 namespace dedloc::tasks {
@@ -32,8 +32,8 @@ struct ExpertKeys {
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
-        using collab::Integers;
-        using collab::Text;
+        using run::Integers;
+        using run::Text;
         visit("name", self.name, Text{.bytes_max = 32}, "under which the experts are declared");
         visit("grid", self.grid, Text{.bytes_max = 64}, "one expert for each point");
         visit("hidden", self.hidden, Integers{1, 65536}, "width of an expert's inner layer");
@@ -42,22 +42,22 @@ struct ExpertKeys {
             "at_least", self.at_least, Integers{1, 64}, "of them must answer, or the row is lost");
         visit("update_batch", self.update_batch, Integers{1, 4096}, "rows of one update at most");
         visit("keepers", self.keepers, Integers{0, 8}, "servers that have a copy of each expert");
-        visit("rate", self.rate, collab::Numbers{0, 10}, "learning rate of the experts (Adam)");
+        visit("rate", self.rate, run::Numbers{0, 10}, "learning rate of the experts (Adam)");
     }
 };
 
-inline ExpertKeys expert_keys(const collab::TaskConfig& task) {
-    return collab::keys_of<ExpertKeys>(task, experts_section_name);
+inline ExpertKeys expert_keys(const run::TaskConfig& task) {
+    return run::keys_of<ExpertKeys>(task, experts_section_name);
 }
 
 // bad_input: no grid ("4x4", "16"), or more experts asked than there are.
-Result<experts::ExpertGrid> expert_grid(const collab::TaskConfig& task);
+Result<experts::ExpertGrid> expert_grid(const run::TaskConfig& task);
 // Options of experts that take and give rows of `width` numbers.
-experts::FfnOptions expert_options(const collab::TaskConfig& task, std::uint64_t width);
-Result<experts::MixtureOptions> mixture_options(const collab::TaskConfig& task);
+experts::FfnOptions expert_options(const run::TaskConfig& task, std::uint64_t width);
+Result<experts::MixtureOptions> mixture_options(const run::TaskConfig& task);
 // The experts that `dedloc serve` needs to know; makes plain loops, unless `factory` says something
 // better.
-Result<RunExperts> run_experts(const collab::TaskConfig& task,
+Result<RunExperts> run_experts(const run::TaskConfig& task,
                                std::uint64_t width,
                                experts::ExpertFactory factory = {});
 

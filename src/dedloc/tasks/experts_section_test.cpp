@@ -5,14 +5,14 @@
 namespace dedloc::tasks {
 namespace {
 
-collab::TaskConfig with_grid(std::string grid, std::uint64_t best = 2, std::uint64_t at_least = 1) {
+run::TaskConfig with_grid(std::string grid, std::uint64_t best = 2, std::uint64_t at_least = 1) {
     ExpertKeys keys;
     keys.grid = std::move(grid);
     keys.best = best;
     keys.at_least = at_least;
-    collab::TaskConfig task;
+    run::TaskConfig task;
     task.seed = 7;
-    task.set_section(collab::section_from(experts_section_name, std::move(keys)));
+    task.set_section(run::section_from(experts_section_name, std::move(keys)));
     return task;
 }
 

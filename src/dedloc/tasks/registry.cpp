@@ -25,8 +25,8 @@ Error not_in_this_build(std::string_view kind) {
 }  // namespace
 
 bool register_task(TaskKind kind) {
-    collab::register_task_schema(kind.schema);
-    if (kind.default_config) collab::register_default_task(*kind.default_config);
+    run::register_task_schema(kind.schema);
+    if (kind.default_config) run::register_default_task(*kind.default_config);
     std::string name = kind.schema.kind;
     all_kinds().emplace(std::move(name), std::move(kind));
     return true;
@@ -43,7 +43,7 @@ std::vector<std::string> task_kinds() {
     return names;
 }
 
-Result<std::shared_ptr<const TrainingTask>> make_task(const collab::TaskConfig& config,
+Result<std::shared_ptr<const TrainingTask>> make_task(const run::TaskConfig& config,
                                                       const TaskOptions& options) {
     const TaskKind* kind = find_task(config.kind);
     if (!kind)
@@ -55,14 +55,14 @@ Result<std::shared_ptr<const TrainingTask>> make_task(const collab::TaskConfig& 
     return kind->make(config, options);
 }
 
-Result<std::optional<MissingFile>> missing_file(const collab::TaskConfig& config,
+Result<std::optional<MissingFile>> missing_file(const run::TaskConfig& config,
                                                 const TaskOptions& options) {
     const TaskKind* kind = find_task(config.kind);
     if (!kind || !kind->missing_file) return std::optional<MissingFile>();
     return kind->missing_file(config, options);
 }
 
-Ok keep_file(const collab::TaskConfig& config, const MissingFile& missing, ByteView file) {
+Ok keep_file(const run::TaskConfig& config, const MissingFile& missing, ByteView file) {
     const TaskKind* kind = find_task(config.kind);
     if (!kind || !kind->keep_file)
         return make_error(

@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/collab/run_file.h"
 #include "dedloc/experts/backend.h"
+#include "dedloc/run/run_file.h"
 #include "dedloc/tasks/training_task.h"
 
 namespace dedloc::tasks {
@@ -37,7 +37,7 @@ struct RunTemplate {
     std::string local_example{};
 };
 
-using MakeTask = Result<std::shared_ptr<const TrainingTask>> (*)(const collab::TaskConfig&,
+using MakeTask = Result<std::shared_ptr<const TrainingTask>> (*)(const run::TaskConfig&,
                                                                  const TaskOptions&);
 
 // The experts that a run's model calls, for the machines that serve them.
@@ -50,26 +50,26 @@ struct RunExperts {
 };
 
 struct TaskKind {
-    collab::TaskSchema schema;  // its name, its sections of the run file, and their check
+    run::TaskSchema schema;  // its name, its sections of the run file, and their check
     RunTemplate run_template{};
     // A run file without a section [task] trains this; of one task at most.
-    std::optional<collab::TaskConfig> default_config{};
+    std::optional<run::TaskConfig> default_config{};
     MakeTask make = nullptr;  // null: this build cannot compute it
 
     // The experts that `dedloc serve` lends a machine to. Null: the task has none.
-    std::function<Result<RunExperts>(const collab::TaskConfig&, const TaskOptions&)> experts{};
+    std::function<Result<RunExperts>(const run::TaskConfig&, const TaskOptions&)> experts{};
 
     // Numbers in the vector that is averaged, from the run file alone. Null: the task has to be
     // made to know.
-    std::function<std::optional<std::uint64_t>(const collab::TaskConfig&)> vector_count{};
+    std::function<std::optional<std::uint64_t>(const run::TaskConfig&)> vector_count{};
     // Does the run file leave something to the host's machine (TrainingTask::decided_config)?
-    std::function<bool(const collab::TaskConfig&)> is_undecided{};
+    std::function<bool(const run::TaskConfig&)> is_undecided{};
     // Data that everybody who trains needs in a folder of their own, for --data; empty: none.
-    std::function<std::string(const collab::TaskConfig&)> own_data{};
+    std::function<std::string(const run::TaskConfig&)> own_data{};
     // Makes what a new run leaves open equal to the run that its model comes from (`host --from`).
     // `from` is null where that run's file cannot be read. bad_input: they exclude each other.
-    std::function<Ok(collab::TaskConfig& task, const collab::TaskConfig* from)> inherit{};
-    std::function<Result<std::optional<MissingFile>>(const collab::TaskConfig&, const TaskOptions&)>
+    std::function<Ok(run::TaskConfig& task, const run::TaskConfig* from)> inherit{};
+    std::function<Result<std::optional<MissingFile>>(const run::TaskConfig&, const TaskOptions&)>
         missing_file{};
     std::function<Ok(const MissingFile& missing, ByteView file)> keep_file{};
 };

@@ -30,7 +30,7 @@ Result<std::optional<Digest>> hash_from(const char* field, const std::string& te
 
 }  // namespace
 
-Result<text::TextDataConfig> text_config(const collab::TaskConfig& task) {
+Result<text::TextDataConfig> text_config(const run::TaskConfig& task) {
     const TextKeys keys = text_keys(task);
     text::TextDataConfig result;
     result.sources = task.data;
@@ -83,7 +83,7 @@ Ok check_text_places(const std::string& data, const std::string& data_directory)
     return {};
 }
 
-std::string own_text(const collab::TaskConfig& task) {
+std::string own_text(const run::TaskConfig& task) {
     const auto sources = text::parse_sources(task.data);
     const bool is_own = sources && std::ranges::any_of(*sources, [](const auto& source) {
                             return source.format != text::SourceFormat::kjv;
@@ -91,11 +91,11 @@ std::string own_text(const collab::TaskConfig& task) {
     return is_own ? task.data : std::string();
 }
 
-bool leaves_tokenizer_open(const collab::TaskConfig& task) {
+bool leaves_tokenizer_open(const run::TaskConfig& task) {
     return text_keys(task).tokenizer_hash == undecided_hash;
 }
 
-Ok inherit_tokenizer(collab::TaskConfig& task, const collab::TaskConfig* from) {
+Ok inherit_tokenizer(run::TaskConfig& task, const run::TaskConfig* from) {
     TextKeys keys = text_keys(task);
     const std::string known = from ? text_keys(*from).tokenizer_hash : undecided_hash;
     if (known == undecided_hash) {
@@ -106,7 +106,7 @@ Ok inherit_tokenizer(collab::TaskConfig& task, const collab::TaskConfig* from) {
     }
     if (keys.tokenizer_hash == undecided_hash) {
         keys.tokenizer_hash = known;
-        task.set_section(collab::section_from(text_section_name, std::move(keys)));
+        task.set_section(run::section_from(text_section_name, std::move(keys)));
         return {};
     }
     if (keys.tokenizer_hash == known) return {};
@@ -124,7 +124,7 @@ std::string tokenizer_in_data(const TaskOptions& options) {
     return path;
 }
 
-Result<std::optional<MissingFile>> missing_tokenizer(const collab::TaskConfig& task,
+Result<std::optional<MissingFile>> missing_tokenizer(const run::TaskConfig& task,
                                                      const TaskOptions& options) {
     DEDLOC_TRY(const auto hash, hash_from("text.tokenizer_hash", text_keys(task).tokenizer_hash));
     if (!hash || !tokenizer_in_data(options).empty() || text::kept_tokenizer(*hash, ""))

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "dedloc/collab/task_section.h"
+#include "dedloc/run/task_section.h"
 #include "dedloc/tasks/training_task.h"
 #include "dedloc/text/text_data.h"
 
@@ -32,16 +32,16 @@ struct TextKeys {
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
-        using collab::Integers;
-        using collab::Numbers;
-        visit("tokenizer", self.tokenizer, collab::Text{.bytes_max = 256});
+        using run::Integers;
+        using run::Numbers;
+        visit("tokenizer", self.tokenizer, run::Text{.bytes_max = 256});
         visit("tokenizer_hash",
               self.tokenizer_hash,
-              collab::Text{.bytes_max = 64},
+              run::Text{.bytes_max = 64},
               "none: of the tokenizer that the host trains or has");
         visit("corpus_hash",
               self.corpus_hash,
-              collab::Text{.bytes_max = 64},
+              run::Text{.bytes_max = 64},
               "none: peers may have different text");
         visit("length", self.length, Integers{8, 8192}, "tokens of a sample at most");
         visit("pad_multiple", self.pad_multiple, Integers{1, 1024});
@@ -65,12 +65,12 @@ struct TextKeys {
     }
 };
 
-inline TextKeys text_keys(const collab::TaskConfig& task) {
-    return collab::keys_of<TextKeys>(task, text_section_name);
+inline TextKeys text_keys(const run::TaskConfig& task) {
+    return run::keys_of<TextKeys>(task, text_section_name);
 }
 
 // Converts for the text module. bad_input: shares that make no sense, a hash that is none.
-Result<text::TextDataConfig> text_config(const collab::TaskConfig& task);
+Result<text::TextDataConfig> text_config(const run::TaskConfig& task);
 
 // The run file is somebody else's, and who sees gradients sees into the text: it may name what lies
 // below the folder that this user gave for it, and nothing else of this machine. bad_input: it does
@@ -78,17 +78,17 @@ Result<text::TextDataConfig> text_config(const collab::TaskConfig& task);
 Ok check_text_places(const std::string& data, const std::string& data_directory);
 
 // task.data, unless all of it comes in packages.
-std::string own_text(const collab::TaskConfig& task);
+std::string own_text(const run::TaskConfig& task);
 
 // Does the run file leave the tokenizer to the host?
-bool leaves_tokenizer_open(const collab::TaskConfig& task);
+bool leaves_tokenizer_open(const run::TaskConfig& task);
 // The tokenizer of the run that the model comes from; TaskKind::inherit.
-Ok inherit_tokenizer(collab::TaskConfig& task, const collab::TaskConfig* from);
+Ok inherit_tokenizer(run::TaskConfig& task, const run::TaskConfig* from);
 
 // The tokenizer in the data folder, which goes before others; empty: there is none.
 std::string tokenizer_in_data(const TaskOptions& options);
 // The run's tokenizer, unless it is in the data folder or the cache; TaskKind::missing_file.
-Result<std::optional<MissingFile>> missing_tokenizer(const collab::TaskConfig& task,
+Result<std::optional<MissingFile>> missing_tokenizer(const run::TaskConfig& task,
                                                      const TaskOptions& options);
 Ok keep_missing_tokenizer(const MissingFile& missing, ByteView file);
 

@@ -24,8 +24,8 @@
 
 #include "dedloc/base/shared_bytes.h"
 #include "dedloc/collab/learner.h"
-#include "dedloc/collab/run_file.h"
 #include "dedloc/images/picture.h"
+#include "dedloc/run/run_file.h"
 #include "dedloc/tasks/fine_tune.h"
 
 namespace dedloc::collab {
@@ -94,7 +94,7 @@ class TrainingTask {
     virtual std::string description() const = 0;  // one line for people
 
     // The run file's part with what it left open and this machine decided (a tokenizer).
-    virtual std::optional<collab::TaskConfig> decided_config() const { return std::nullopt; }
+    virtual std::optional<run::TaskConfig> decided_config() const { return std::nullopt; }
     // Files that the decided run file names by their hash and that this machine can give to others.
     virtual std::vector<SharedBytes> files() const { return {}; }
     // More about the model at these parameters than its loss, on at most so many held-out samples
@@ -124,14 +124,14 @@ class TrainingTask {
 };
 
 std::vector<std::string> task_kinds();
-Result<std::shared_ptr<const TrainingTask>> make_task(const collab::TaskConfig& config,
+Result<std::shared_ptr<const TrainingTask>> make_task(const run::TaskConfig& config,
                                                       const TaskOptions& options);
 
 // Which file of the run peers must give before make_task() finds everything. It says nothing of
 // corpora and data sets: those each machine has by itself.
-Result<std::optional<MissingFile>> missing_file(const collab::TaskConfig& config,
+Result<std::optional<MissingFile>> missing_file(const run::TaskConfig& config,
                                                 const TaskOptions& options);
 // Keeps it (in the user's cache) where make_task() looks. bad_input: it is no such file.
-Ok keep_file(const collab::TaskConfig& config, const MissingFile& missing, ByteView file);
+Ok keep_file(const run::TaskConfig& config, const MissingFile& missing, ByteView file);
 
 }  // namespace dedloc::tasks

@@ -65,7 +65,7 @@ class ModuleGradients final : public trainer::Gradients {
   public:
     explicit ModuleGradients(FlatModule flat) : flat_(std::move(flat)) { flat_.remember_buffers(); }
 
-    const collab::Layout& layout() const override { return flat_.layout(); }
+    const run::Layout& layout() const override { return flat_.layout(); }
     void load(std::span<const float> parameters, std::span<const float> buffers) override {
         flat_.load(parameters, buffers);
         flat_.forget_gradients();

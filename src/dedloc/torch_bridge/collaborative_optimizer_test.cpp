@@ -282,9 +282,9 @@ TEST_F(CollaborativeOptimizerTest, no_two_sessions_have_the_same_seed) {
     EXPECT_NE(guest(model, session).seed(), seed_before) << "it would draw the same ones again";
 }
 
-class KindsSink final : public collab::EventSink {
+class KindsSink final : public events::EventSink {
   public:
-    void record(const collab::Event& event) override {
+    void record(const events::Event& event) override {
         const std::lock_guard lock(mutex_);
         kinds_.insert(std::string(event.kind()));
     }

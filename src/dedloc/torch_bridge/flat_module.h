@@ -60,7 +60,7 @@ class FlatModule {
     static Result<FlatModule> make(std::shared_ptr<torch::nn::Module> module,
                                    const FlatOptions& options = {});
 
-    const collab::Layout& layout() const { return layout_; }
+    const run::Layout& layout() const { return layout_; }
     torch::nn::Module& module() const { return *module_; }
     torch::Device device() const { return device_; }
 
@@ -104,7 +104,7 @@ class FlatModule {
     std::vector<torch::Tensor> remembered_buffers_;
     std::vector<float> taken_buffers_;  // as they were loaded or last taken
     std::vector<torch::Tensor> sums_;   // like parameters_; undefined (or empty): zero
-    collab::Layout layout_;
+    run::Layout layout_;
 };
 
 // Makes a model whose state has no buffers ready to answer: loads the parameters, leaves training.

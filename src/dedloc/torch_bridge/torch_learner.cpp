@@ -34,8 +34,8 @@ class TorchLearner final : public collab::Learner {
         model_.module->train();
     }
 
-    collab::Layout layout() const override {
-        collab::Layout layout = flat_.layout();
+    run::Layout layout() const override {
+        run::Layout layout = flat_.layout();
         if (task_.shape_groups) task_.shape_groups(layout.parameters);
         return layout;
     }

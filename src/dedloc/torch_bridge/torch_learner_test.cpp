@@ -82,7 +82,7 @@ TEST(FlatModule, gives_back_what_was_loaded_and_knows_what_decays) {
     const TorchModel model = made_model(true);
     Result<FlatModule> flat = FlatModule::make(model.module);
     ASSERT_TRUE(flat);
-    const collab::Layout& layout = flat->layout();
+    const run::Layout& layout = flat->layout();
     EXPECT_EQ(layout.parameters_count, 12u * 24 + 24 + 24 + 24 + 24 * 5 + 5);
     EXPECT_EQ(layout.buffers_count, 48u);  // running mean and variance; nothing reads the counter
     ASSERT_EQ(layout.parameters.size(), 6u);
@@ -150,7 +150,7 @@ TEST(FlatModule, whole_numbers_move_by_the_average_of_their_changes) {
     norm->register_buffer("table", torch::arange(integer_elements_max + 1));
     Result<FlatModule> flat = FlatModule::make(norm.ptr());
     ASSERT_TRUE(flat);
-    const collab::Layout& layout = flat->layout();
+    const run::Layout& layout = flat->layout();
     ASSERT_EQ(layout.buffers_count, 2u + 2 + 1 + 1) << "a table is a constant";
     const auto counter = [&] { return norm->num_batches_tracked.item<std::int64_t>(); };
     const std::vector<float> parameters(layout.parameters_count, 1.0f);
@@ -256,7 +256,7 @@ TEST(TorchLearner, adds_up_micro_batches_to_the_gradient_of_the_whole) {
 TEST(TorchLearner, hands_over_the_buffers_change_by_samples_once) {
     const Data data = made_data();
     const auto learner = made_learner(data, true);
-    const collab::Layout layout = learner->layout();
+    const run::Layout layout = learner->layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
     learner->initial(parameters, buffers);
@@ -289,7 +289,7 @@ TEST(TorchLearner, buffers_that_never_change_keep_their_bits_in_every_codec) {
     Result<std::unique_ptr<collab::Learner>> made = make_torch_learner(task);
     ASSERT_TRUE(made);
     const std::unique_ptr<collab::Learner> learner = *std::move(made);
-    const collab::Layout layout = learner->layout();
+    const run::Layout layout = learner->layout();
     ASSERT_EQ(layout.buffers_count, 3u);
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(3);
@@ -309,7 +309,7 @@ TEST(TorchLearner, keeps_its_sums_when_it_moves_to_another_state) {
     const Data data = made_data();
     const auto learner = made_learner(data, true);
     const auto other = made_learner(data, true);
-    const collab::Layout layout = learner->layout();
+    const run::Layout layout = learner->layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
     learner->initial(parameters, buffers);
@@ -344,7 +344,7 @@ TEST(TorchLearner, keeps_its_sums_when_it_moves_to_another_state) {
 }
 
 void expect_same_sums(collab::Learner& one, collab::Learner& other, std::uint64_t samples) {
-    const collab::Layout layout = one.layout();
+    const run::Layout layout = one.layout();
     std::vector<float> sum(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
     std::vector<float> other_sum(sum.size());
@@ -611,7 +611,7 @@ constexpr std::uint64_t batch_target = 200;
 
 std::vector<float> ours(const Data& data, const optim::OptimizerConfig& config) {
     const auto learner = made_learner(data);
-    const collab::Layout layout = learner->layout();
+    const run::Layout layout = learner->layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> gradient(layout.parameters_count);
     learner->initial(parameters, {});

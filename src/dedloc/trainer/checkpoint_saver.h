@@ -15,8 +15,8 @@ namespace dedloc::trainer {
 class CheckpointSaver {
   public:
     // `service` has begun with `run` when anything is saved, and outlives this.
-    CheckpointSaver(const collab::CollaborationService& service, const collab::RunFile& run)
-        : service_(&service), run_file_(collab::to_toml(run)), every_(run.checkpoint_every) {}
+    CheckpointSaver(const collab::CollaborationService& service, const run::RunFile& run)
+        : service_(&service), run_file_(run::to_toml(run)), every_(run.checkpoint_every) {}
 
     void begin_at(std::uint64_t step) { step_ = step; }
     std::uint64_t step() const { return step_; }  // of the last try, or where it began

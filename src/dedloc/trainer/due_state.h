@@ -13,12 +13,12 @@
 #include <mutex>
 #include <utility>
 
-#include "dedloc/collab/events.h"
+#include "dedloc/events/events.h"
 #include "dedloc/state/snapshot.h"
 
 namespace dedloc::trainer {
 
-class DueState final : public collab::EventSink {
+class DueState final : public events::EventSink {
   public:
     using Newest = std::function<std::shared_ptr<const state::Snapshot>()>;
     // `every`: global steps; 0: none is due.
@@ -29,8 +29,8 @@ class DueState final : public collab::EventSink {
         const std::lock_guard lock(mutex_);
         newest_ = std::move(newest);
     }
-    void record(const collab::Event& event) override {
-        const auto* made = event.as<collab::events::StepMade>();
+    void record(const events::Event& event) override {
+        const auto* made = event.as<events::StepMade>();
         if (made == nullptr || every_ == 0 || made->step % every_ != 0) return;
         const std::lock_guard lock(mutex_);
         if (!newest_) return;

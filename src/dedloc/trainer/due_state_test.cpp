@@ -14,7 +14,7 @@ class DueStateTest : public testing::Test {
     }
     void make_step(std::uint64_t step) {
         newest_ = state_of(step);
-        due_.record({.what = collab::events::StepMade{.step = step}});
+        due_.record({.what = events::StepMade{.step = step}});
     }
     void begin() {
         due_.begin([this] { return newest_; });
@@ -44,9 +44,9 @@ TEST_F(DueStateTest, is_none_before_the_run_has_begun_and_of_a_state_that_is_gon
     EXPECT_EQ(due_.take(), nullptr);
     begin();
     newest_ = state_of(41);
-    due_.record({.what = collab::events::StepMade{.step = 40}});
+    due_.record({.what = events::StepMade{.step = 40}});
     EXPECT_EQ(due_.take(), nullptr);
-    due_.record({.what = collab::events::PeerLost{}});
+    due_.record({.what = events::PeerLost{}});
     EXPECT_EQ(due_.take(), nullptr);
 }
 

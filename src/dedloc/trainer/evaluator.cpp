@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "dedloc/base/log.h"
-#include "dedloc/collab/model_state.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/trainer/first_line.h"
 #include "dedloc/trainer/passing_thread.h"
 
@@ -87,7 +87,7 @@ Task<Result<void>> report(collab::Collaboration& collaboration,
 void Evaluator::evaluate(const state::Snapshot& state) {
     collab::Learner* const learner = this->learner();
     if (!learner) return;
-    learner->load(collab::parameters_of(state), collab::buffers_of(state));
+    learner->load(replica::parameters_of(state), replica::buffers_of(state));
     const Result<collab::Evaluation> evaluation = learner->evaluate();
     if (!evaluation) {
         if (evaluation.error().kind() == ErrorKind::cancelled) return;

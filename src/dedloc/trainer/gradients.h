@@ -18,7 +18,7 @@ namespace dedloc::trainer {
 class Gradients {
   public:
     virtual ~Gradients() = default;
-    virtual const collab::Layout& layout() const = 0;
+    virtual const run::Layout& layout() const = 0;
 
     // Vectors -> model. From now on buffers change from here. Forgets the present gradient.
     virtual void load(std::span<const float> parameters, std::span<const float> buffers) = 0;

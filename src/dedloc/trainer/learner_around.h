@@ -15,7 +15,7 @@ class LearnerAround : public collab::Learner {
   public:
     explicit LearnerAround(std::unique_ptr<collab::Learner> inside) : inside_(std::move(inside)) {}
 
-    collab::Layout layout() const override { return inside_->layout(); }
+    run::Layout layout() const override { return inside_->layout(); }
     void initial(std::span<float> parameters, std::span<float> buffers) override {
         inside_->initial(parameters, buffers);
     }

@@ -15,7 +15,7 @@ constexpr int not_finite_least =
 
 }  // namespace
 
-LocalLearner::LocalLearner(std::unique_ptr<collab::Learner> inside, collab::LocalConfig config)
+LocalLearner::LocalLearner(std::unique_ptr<collab::Learner> inside, run::LocalConfig config)
     : inside_(std::move(inside)),
       config_(std::move(config)),
       layout_(inside_->layout()),
@@ -164,7 +164,7 @@ void LocalLearner::take(std::span<float> gradient_sum,
     samples_before_ = 0;
 }
 
-std::unique_ptr<collab::Learner> trainers_learner(const collab::RunFile& run,
+std::unique_ptr<collab::Learner> trainers_learner(const run::RunFile& run,
                                                   std::unique_ptr<collab::Learner> learner) {
     if (!run.local) return learner;
     return std::make_unique<LocalLearner>(std::move(learner), *run.local);

@@ -35,16 +35,16 @@
 #include <vector>
 
 #include "dedloc/collab/learner.h"
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 
 namespace dedloc::trainer {
 
 class LocalLearner final : public collab::Learner {
   public:
     // `config` has passed parse_run_file().
-    LocalLearner(std::unique_ptr<collab::Learner> inside, collab::LocalConfig config);
+    LocalLearner(std::unique_ptr<collab::Learner> inside, run::LocalConfig config);
 
-    collab::Layout layout() const override { return layout_; }
+    run::Layout layout() const override { return layout_; }
     void initial(std::span<float> parameters, std::span<float> buffers) override;
     void at_step(std::uint64_t global_step) override;
     void load(std::span<const float> parameters, std::span<const float> buffers) override;
@@ -71,8 +71,8 @@ class LocalLearner final : public collab::Learner {
                              std::span<float> buffers) const;
 
     std::unique_ptr<collab::Learner> inside_;
-    collab::LocalConfig config_;
-    collab::Layout layout_;
+    run::LocalConfig config_;
+    run::Layout layout_;
     std::uint64_t global_step_ = 0;
     std::vector<float> start_;  // parameters of the global step,
     std::vector<float> here_;   // and after the inner steps since
@@ -92,7 +92,7 @@ class LocalLearner final : public collab::Learner {
 };
 
 // A trainer of this run computes with this: `learner` itself, or local updates around it.
-std::unique_ptr<collab::Learner> trainers_learner(const collab::RunFile& run,
+std::unique_ptr<collab::Learner> trainers_learner(const run::RunFile& run,
                                                   std::unique_ptr<collab::Learner> learner);
 
 }  // namespace dedloc::trainer

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <utility>
 
-#include "dedloc/collab/model_state.h"
+#include "dedloc/replica/model_state.h"
 
 namespace dedloc::trainer {
 namespace {
@@ -14,10 +14,10 @@ namespace {
 using collab::CounterRange;
 using collab::Evaluation;
 using collab::GradientReport;
-using collab::Layout;
 using collab::Learner;
-using collab::LocalConfig;
-using collab::RunFile;
+using run::Layout;
+using run::LocalConfig;
+using run::RunFile;
 
 constexpr std::uint64_t local_micro = 2;
 
@@ -135,10 +135,10 @@ RunFile outer_run(double rate) {
 // The state after a step on this average.
 std::vector<float> stepped(const RunFile& run, const Layout& layout, std::vector<float> average) {
     std::vector<float> ones(layout.parameters_count, 1.0f);
-    const auto first = collab::initial_state(run, layout, std::move(ones), std::vector<float>(1));
+    const auto first = replica::initial_state(run, layout, std::move(ones), std::vector<float>(1));
     average.push_back(0);  // the buffer
     const auto next = next_state(run, layout, **first, consensus::Decision{}, average);
-    const auto parameters = collab::parameters_of(**next);
+    const auto parameters = replica::parameters_of(**next);
     return {parameters.begin(), parameters.end()};
 }
 

@@ -32,7 +32,7 @@ struct Machine {
 class FakeLearner final : public collab::Learner {
   public:
     explicit FakeLearner(Machine& machine) : machine_(machine) {}
-    collab::Layout layout() const override { return {}; }
+    run::Layout layout() const override { return {}; }
     void initial(std::span<float>, std::span<float>) override {}
     void load(std::span<const float>, std::span<const float>) override {}
     void move_to(std::span<const float>, std::span<const float>) override {}

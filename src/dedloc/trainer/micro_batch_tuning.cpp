@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 
 namespace dedloc::trainer {
 
@@ -18,7 +18,7 @@ constexpr int searches_until_more_fit = 6;
 MicroBatchTuning::MicroBatchTuning(runtime::Clock& clock, Options options)
     : clock_(clock), options_(std::move(options)), size_(options_.samples) {}
 
-bool MicroBatchTuning::is_fixed() const { return options_.samples != collab::micro_auto; }
+bool MicroBatchTuning::is_fixed() const { return options_.samples != run::micro_auto; }
 
 void MicroBatchTuning::begin() {
     if (is_fixed()) return;

@@ -20,7 +20,7 @@ namespace dedloc::trainer {
 class MicroBatchTuning {
   public:
     struct Options {
-        std::uint64_t samples = 0;  // at a time; collab::micro_auto: to be found
+        std::uint64_t samples = 0;  // at a time; run::micro_auto: to be found
         MicroBatchOptions search{};
         Duration again = 10min;  // from one search to the next
         // Bytes in use by this process; empty: not known.

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "dedloc/base/log.h"
-#include "dedloc/collab/model_state.h"
-#include "dedloc/collab/read_run_file.h"
+#include "dedloc/replica/model_state.h"
+#include "dedloc/run/read_run_file.h"
 #include "dedloc/runtime/future.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/trainer/find_checkpoint.h"
@@ -16,12 +16,12 @@ namespace dedloc::trainer {
 
 // Hands events on to whoever wants them. One thing has to be said even where nobody does: this peer
 // cannot write its votes, so that no step is made where the others need them.
-class VoteWatch final : public collab::EventSink {
+class VoteWatch final : public events::EventSink {
   public:
-    explicit VoteWatch(collab::EventSink* next) : next_(next) {}
-    void record(const collab::Event& event) override {
+    explicit VoteWatch(events::EventSink* next) : next_(next) {}
+    void record(const events::Event& event) override {
         if (next_ != nullptr) next_->record(event);
-        using namespace collab::events;
+        using namespace events;
         if (!event.is<VotesFailed, VotesFailing, VotesWritten>()) return;
         log(LogLevel::warning, "trainer", "{}", event.text);
         const std::lock_guard lock(mutex_);
@@ -33,7 +33,7 @@ class VoteWatch final : public collab::EventSink {
     }
 
   private:
-    collab::EventSink* next_;  // may be null
+    events::EventSink* next_;  // may be null
     mutable std::mutex mutex_;
     std::string problem_;
 };
@@ -53,14 +53,14 @@ std::uint64_t seed_of(const PeerId& peer, std::uint64_t first_sample) {
 }
 
 // Refuses what no loop of one's own can do.
-Ok check_run(const collab::RunFile& run, bool hosts) {
+Ok check_run(const run::RunFile& run, bool hosts) {
     if (run.local) {
         return make_error(
             ErrorKind::unsupported,
             "this run makes local updates ([local] in its run file); only `dedloc host` and "
             "`dedloc join` can, a training loop of your own cannot take part");
     }
-    const collab::StopConfig& stop = run.stop;
+    const run::StopConfig& stop = run.stop;
     if (hosts && stop.accuracy > 0 && stop.steps == 0 && stop.samples == 0) {
         return make_error(
             ErrorKind::unsupported,
@@ -77,7 +77,7 @@ Ok check_run(const collab::RunFile& run, bool hosts) {
 }
 
 // The model as it is, and which one that is.
-Result<std::shared_ptr<const state::Snapshot>> state_of(const collab::RunFile& run,
+Result<std::shared_ptr<const state::Snapshot>> state_of(const run::RunFile& run,
                                                         const Gradients& gradients,
                                                         const Fingerprint& fingerprint) {
     std::vector<float> parameters(gradients.layout().parameters_count);
@@ -85,7 +85,7 @@ Result<std::shared_ptr<const state::Snapshot>> state_of(const collab::RunFile& r
     gradients.store(parameters, buffers);
     DEDLOC_TRY(
         const std::shared_ptr<const state::Snapshot> plain,
-        collab::initial_state(run, gradients.layout(), std::move(parameters), std::move(buffers)));
+        replica::initial_state(run, gradients.layout(), std::move(parameters), std::move(buffers)));
     state::SnapshotInfo info = plain->info();
     info.extra = fingerprint.to_bytes();
     return state::Snapshot::make(std::move(info), plain->sections());
@@ -95,9 +95,9 @@ Result<collab::Options> hosting(const OwnLoopOptions& given,
                                 const Gradients& gradients,
                                 const Fingerprint& fingerprint) {
     collab::Options run;
-    run.secret = security::secure_random(collab::run_secret_bytes);
+    run.secret = security::secure_random(run::run_secret_bytes);
     if (!given.run_file.empty()) {
-        DEDLOC_TRY(run.run, collab::read_run_file(given.run_file));
+        DEDLOC_TRY(run.run, run::read_run_file(given.run_file));
         if (run.run.access)
             return make_error(ErrorKind::unsupported,
                               "a run that lets in by invitation is hosted by `dedloc host`, which "
@@ -112,10 +112,10 @@ Result<collab::Options> hosting(const OwnLoopOptions& given,
         log(LogLevel::warning, "trainer", "{}", skipped);
     if (given.run_file.empty()) {
         const std::string path = found.path + "/run.toml";
-        DEDLOC_TRY(run.run, collab::parse_run_file(found.checkpoint.run_file, path));
+        DEDLOC_TRY(run.run, run::parse_run_file(found.checkpoint.run_file, path));
     }
     run.initial = found.checkpoint.state->snapshot;
-    DEDLOC_TRY_VOID(collab::check_state(run.run, gradients.layout(), *run.initial));
+    DEDLOC_TRY_VOID(replica::check_state(run.run, gradients.layout(), *run.initial));
     DEDLOC_TRY_VOID(check_same_model(fingerprint, run.initial->info().extra));
     return run;
 }
@@ -164,7 +164,7 @@ Result<std::unique_ptr<OwnLoop>> OwnLoop::join(std::unique_ptr<Gradients> gradie
     run.name = options.name;
     run.checks_others = false;  // the loop computes what it likes
     run.join_patience = options.patience;
-    const collab::RunFile run_file = run.run;
+    const run::RunFile run_file = run.run;
     DEDLOC_TRY_VOID(service.begin(std::move(run), votes.get(), options.goes_on));
     const std::shared_ptr<const state::Snapshot> begun = service.collaboration().state();
     if (Ok same = check_same_model(fingerprint, begun->info().extra); !same) {
@@ -190,7 +190,7 @@ OwnLoop::OwnLoop(std::unique_ptr<VoteWatch> votes,
                  collab::CollaborationService& service,
                  std::unique_ptr<Gradients> gradients,
                  SampleCounter counter,
-                 const collab::RunFile& run,
+                 const run::RunFile& run,
                  std::function<bool()> goes_on)
     : goes_on_(std::move(goes_on)),
       votes_(std::move(votes)),
@@ -214,7 +214,7 @@ OwnLoop::~OwnLoop() {
 
 void OwnLoop::load(const std::shared_ptr<const state::Snapshot>& snapshot) {
     if (!snapshot) return;
-    gradients_->load(collab::parameters_of(*snapshot), collab::buffers_of(*snapshot));
+    gradients_->load(replica::parameters_of(*snapshot), replica::buffers_of(*snapshot));
     loaded_ = snapshot;
 }
 
@@ -381,14 +381,14 @@ std::string OwnLoop::join_string() const {
     return node_->run_on_network_thread([&collaboration] { return collaboration.join_string(); });
 }
 
-collab::Status OwnLoop::status() const {
+membership::Status OwnLoop::status() const {
     collab::Collaboration& collaboration = this->collaboration();
     return node_->run_on_network_thread([&collaboration] { return collaboration.status(); });
 }
 
 std::string OwnLoop::state_hash() const { return status().state_hash.hex(); }
 
-std::vector<collab::Status> OwnLoop::peers() const {
+std::vector<membership::Status> OwnLoop::peers() const {
     collab::Collaboration& collaboration = this->collaboration();
     return node_->run_on_network_thread([&collaboration] { return collaboration.peers(); });
 }

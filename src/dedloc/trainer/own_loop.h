@@ -44,7 +44,7 @@
 #include "dedloc/base/result.h"
 #include "dedloc/base/time.h"
 #include "dedloc/collab/collaboration_service.h"
-#include "dedloc/collab/events.h"
+#include "dedloc/events/events.h"
 #include "dedloc/trainer/checkpoint_saver.h"
 #include "dedloc/trainer/fingerprint.h"
 #include "dedloc/trainer/gradients.h"
@@ -76,7 +76,7 @@ struct OwnLoopOptions {
     std::function<bool()> goes_on{};
     // Told what happens (docs/events.md), on the network thread: it must not block, and outlives
     // the loop.
-    collab::EventSink* events = nullptr;
+    events::EventSink* events = nullptr;
 };
 
 class VoteWatch;
@@ -110,8 +110,8 @@ class OwnLoop {
     std::uint64_t seed() const { return seed_; }
     std::uint64_t global_step() const { return collaboration().state()->step(); }
     std::string state_hash() const;  // hexadecimal; equal on all peers at the same step
-    collab::Status status() const;
-    std::vector<collab::Status> peers() const;
+    membership::Status status() const;
+    std::vector<membership::Status> peers() const;
     std::uint64_t target_batch() const { return samples_max_; }
     Gradients& gradients() const { return *gradients_; }
 
@@ -121,7 +121,7 @@ class OwnLoop {
             collab::CollaborationService& service,
             std::unique_ptr<Gradients> gradients,
             SampleCounter counter,
-            const collab::RunFile& run,
+            const run::RunFile& run,
             std::function<bool()> goes_on);
     collab::Collaboration& collaboration() const { return service_.collaboration(); }
     void load(const std::shared_ptr<const state::Snapshot>& snapshot);

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include "dedloc/collab/model_state.h"
+#include "dedloc/replica/model_state.h"
 
 namespace dedloc::trainer {
 namespace {
 
 Result<std::vector<float>> sums_of(collab::Learner& learner,
-                                   const collab::CheckPiece& piece,
+                                   const validation::CheckPiece& piece,
                                    std::uint64_t micro_batch) {
-    const collab::Layout layout = learner.layout();
+    const run::Layout layout = learner.layout();
     learner.at_step(piece.state->step());
-    learner.load(collab::parameters_of(*piece.state), collab::buffers_of(*piece.state));
+    learner.load(replica::parameters_of(*piece.state), replica::buffers_of(*piece.state));
     std::uint64_t counted = 0;
     const consensus::CounterRange& samples = piece.samples;
     for (std::uint64_t begin = samples.begin; begin < samples.end; begin += micro_batch) {
@@ -29,14 +29,14 @@ Result<std::vector<float>> sums_of(collab::Learner& learner,
 
 }  // namespace
 
-Result<collab::CheckResult> recompute(collab::Learner& learner,
-                                      const collab::CheckJob& job,
-                                      std::uint64_t micro_batch) {
-    collab::CheckResult result;
+Result<validation::CheckResult> recompute(collab::Learner& learner,
+                                          const validation::CheckJob& job,
+                                          std::uint64_t micro_batch) {
+    validation::CheckResult result;
     result.number = job.number;
     DEDLOC_TRY_VOID(learner.compute_as(job.author));
     Ok outcome;
-    for (const collab::CheckPiece& piece : job.pieces) {
+    for (const validation::CheckPiece& piece : job.pieces) {
         auto sums = sums_of(learner, piece, micro_batch);
         if (!sums) {
             outcome = std::move(sums).error();

@@ -6,15 +6,15 @@
 #pragma once
 #include <cstdint>
 
-#include "dedloc/collab/check_job.h"
 #include "dedloc/collab/learner.h"
+#include "dedloc/validation/check_job.h"
 
 namespace dedloc::trainer {
 
 // The learner has nothing accumulated, and computes as the validator afterwards; a state is to be
 // loaded before it goes on.
-Result<collab::CheckResult> recompute(collab::Learner& learner,
-                                      const collab::CheckJob& job,
-                                      std::uint64_t micro_batch);
+Result<validation::CheckResult> recompute(collab::Learner& learner,
+                                          const validation::CheckJob& job,
+                                          std::uint64_t micro_batch);
 
 }  // namespace dedloc::trainer

@@ -39,7 +39,7 @@ class SpanModel final : public Gradients {
     // One pointer a tensor, in the order of make(). `gradients`: only of the trained ones.
     void place(std::span<void* const> values, std::span<const float* const> gradients);
 
-    const collab::Layout& layout() const override { return layout_; }
+    const run::Layout& layout() const override { return layout_; }
     void load(std::span<const float> parameters, std::span<const float> buffers) override;
     void store(std::span<float> parameters, std::span<float> buffers) const override;
     bool has_gradient() const override;
@@ -59,7 +59,7 @@ class SpanModel final : public Gradients {
 
     std::vector<PlacedTensor> parameters_;
     std::vector<PlacedTensor> buffers_;
-    collab::Layout layout_;
+    run::Layout layout_;
     std::vector<float> sum_;  // as long as the parameters once there is one
     bool has_sum_ = false;
     std::vector<float> loaded_buffers_;      // as they were loaded or last taken

@@ -31,7 +31,7 @@ class StepDriver {
 
     // `first_sample`: the number of the first sample that is computed.
     StepDriver(collab::Collaboration& collaboration,
-               const collab::Layout& layout,
+               const run::Layout& layout,
                std::uint64_t first_sample)
         : collaboration_(&collaboration),
           parameters_count_(layout.parameters_count),

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "dedloc/base/log.h"
-#include "dedloc/collab/model_state.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/trainer/evaluator.h"
 #include "dedloc/trainer/first_line.h"
 #include "dedloc/trainer/recompute.h"
@@ -37,10 +37,10 @@ bool evaluates(const collab::Collaboration& collaboration,
     std::uint64_t before_us = 0;
     std::uint64_t measured = 0;
     bool met_us = false;
-    for (const collab::Status& peer : collaboration.peers()) {  // sorted
+    for (const membership::Status& peer : collaboration.peers()) {  // sorted
         if (peer.accuracy_step <= step) newest = std::max(newest, peer.accuracy_step);
-        if (peer.role != collab::Role::trainer || peer.is_newcomer()) continue;
-        if (peer.phase == collab::Phase::leaving) continue;
+        if (peer.role != membership::Role::trainer || peer.is_newcomer()) continue;
+        if (peer.phase == membership::Phase::leaving) continue;
         met_us = met_us || peer.peer == self;
         if (met_us) continue;
         ++before_us;
@@ -332,15 +332,15 @@ void Trainer::evaluate_the_end() {
 void Trainer::go_on_from(const state::Snapshot& state) {
     learner_->at_step(state.step());
     if (driver_->samples().size() > 0)
-        learner_->move_to(collab::parameters_of(state), collab::buffers_of(state));
+        learner_->move_to(replica::parameters_of(state), replica::buffers_of(state));
     else
-        learner_->load(collab::parameters_of(state), collab::buffers_of(state));
+        learner_->load(replica::parameters_of(state), replica::buffers_of(state));
 }
 
 bool Trainer::start_from(const std::shared_ptr<const state::Snapshot>& state) {
     if (!state) return false;
     learner_->at_step(state->step());
-    learner_->load(collab::parameters_of(*state), collab::buffers_of(*state));
+    learner_->load(replica::parameters_of(*state), replica::buffers_of(*state));
     return true;
 }
 

@@ -132,7 +132,7 @@ class Trainer {
     collab::Collaboration& collaboration_;
     std::unique_ptr<collab::Learner> learner_;
     TrainerOptions options_;
-    collab::Layout layout_;
+    run::Layout layout_;
 
     MicroBatchTuning micro_batch_;
     std::optional<StepDriver> driver_;        // since train() began

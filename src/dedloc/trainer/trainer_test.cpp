@@ -10,7 +10,7 @@
 #include <mutex>
 #include <set>
 
-#include "dedloc/collab/model_state.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/trainer/evaluator.h"
 #include "dedloc/trainer/local_learner.h"
@@ -49,8 +49,8 @@ class CountingLearner final : public collab::Learner {
     };
     explicit CountingLearner(std::shared_ptr<Seen> seen) : seen_(std::move(seen)) {}
 
-    collab::Layout layout() const override {
-        collab::Layout layout;
+    run::Layout layout() const override {
+        run::Layout layout;
         layout.parameters.push_back({.name = "p", .offset = 0, .count = 1});
         layout.parameters_count = 1;
         layout.buffers_count = 1;
@@ -188,21 +188,21 @@ class LoneCollaboration final : public collab::Collaboration {
     void report_evaluation(std::uint64_t step, const collab::Evaluation&) override {
         evaluated.push_back(step);
     }
-    collab::Status status() const override { return peers()[self_index]; }
-    std::vector<collab::Status> peers() const override {
-        collab::Status a;
+    membership::Status status() const override { return peers()[self_index]; }
+    std::vector<membership::Status> peers() const override {
+        membership::Status a;
         a.peer = made_peer(1);
-        a.role = collab::Role::observer;
-        collab::Status b;
+        a.role = membership::Role::observer;
+        membership::Status b;
         b.peer = made_peer(2);
         b.phase = first_trainer.phase;
         const std::uint64_t step = state()->step();
         if (first_trainer.evaluates) b.accuracy_step = step;
         if (first_trainer.takes > 0 && step >= first_trainer.takes)  // one after the other
             b.accuracy_step = (step / first_trainer.takes - 1) * first_trainer.takes;
-        collab::Status c;
+        membership::Status c;
         c.peer = made_peer(3);
-        c.phase = collab::Phase::computing;
+        c.phase = membership::Phase::computing;
         c.accuracy_step = evaluated.empty() ? 0 : evaluated.back();
         return {a, b, c};
     }
@@ -216,14 +216,14 @@ class LoneCollaboration final : public collab::Collaboration {
         info.step = step;
         const auto value = static_cast<float>(step);
         std::vector<state::Section> sections;
-        sections.push_back({std::string(collab::parameters_section), {value}});
-        sections.push_back({std::string(collab::buffers_section), {0}});
+        sections.push_back({std::string(replica::parameters_section), {value}});
+        sections.push_back({std::string(replica::buffers_section), {0}});
         return *state::Snapshot::make(std::move(info), std::move(sections));
     }
 
     std::size_t self_index = 1;  // the first trainer
     struct {
-        collab::Phase phase = collab::Phase::computing;
+        membership::Phase phase = membership::Phase::computing;
         bool evaluates = false;
         std::uint64_t takes = 0;  // steps for an evaluation
     } first_trainer;
@@ -386,7 +386,7 @@ TEST_F(TrainerTest, computes_nothing_while_there_is_no_use_in_it) {
 // The largest that makes sense is found, and every sample computed meanwhile is handed in once.
 TEST_F(TrainerTest, finds_its_micro_batch_on_samples_that_count) {
     LoneCollaboration collaboration(loop_.executor(), 64, 40);
-    options_.micro_batch = collab::micro_auto;
+    options_.micro_batch = run::micro_auto;
     options_.micro_search.samples_max = 64;
     std::vector<std::uint64_t> found;
     options_.on_micro_batch = [&](const MicroBatchSearch& search) {
@@ -419,7 +419,7 @@ class ComputedClock final : public runtime::Clock {
 
 TEST_F(TrainerTest, finds_a_better_micro_batch_when_the_machine_is_its_own_again) {
     LoneCollaboration collaboration(loop_.executor(), 64, 400);
-    options_.micro_batch = collab::micro_auto;
+    options_.micro_batch = run::micro_auto;
     options_.micro_search.samples_max = 64;
     options_.micro_search_again = 100s;
     ComputedClock clock;
@@ -434,7 +434,7 @@ TEST_F(TrainerTest, finds_a_better_micro_batch_when_the_machine_is_its_own_again
 
 TEST_F(TrainerTest, keeps_its_micro_batch_while_other_things_take_memory) {
     LoneCollaboration collaboration(loop_.executor(), 64, 400);
-    options_.micro_batch = collab::micro_auto;
+    options_.micro_batch = run::micro_auto;
     options_.micro_search.samples_max = 64;
     options_.micro_search.bytes_max = 1'100'000;
     options_.micro_search_again = 20s;
@@ -446,7 +446,7 @@ TEST_F(TrainerTest, keeps_its_micro_batch_while_other_things_take_memory) {
 
 TEST_F(TrainerTest, does_not_try_again_what_ran_out_of_memory) {
     LoneCollaboration collaboration(loop_.executor(), 64, 400);
-    options_.micro_batch = collab::micro_auto;
+    options_.micro_batch = run::micro_auto;
     options_.micro_search_again = 30s;  // within three minutes
     seen_->fits = 16;
     ComputedClock clock;
@@ -466,7 +466,7 @@ TEST_F(TrainerTest, does_not_try_again_what_ran_out_of_memory) {
 // The other program is gone after fifty seconds: twice as many are tried after six searches.
 TEST_F(TrainerTest, tries_what_ran_out_of_memory_again_much_later) {
     LoneCollaboration collaboration(loop_.executor(), 64, 800);
-    options_.micro_batch = collab::micro_auto;
+    options_.micro_batch = run::micro_auto;
     options_.micro_search.samples_max = 64;
     options_.micro_search_again = 10s;
     seen_->fits = 16;
@@ -482,7 +482,7 @@ TEST_F(TrainerTest, tries_what_ran_out_of_memory_again_much_later) {
 
 TEST_F(TrainerTest, computes_in_halves_what_did_not_fit_and_no_sample_is_lost_or_twice) {
     LoneCollaboration collaboration(loop_.executor(), 64, 10);
-    options_.micro_batch = collab::micro_auto;
+    options_.micro_batch = run::micro_auto;
     seen_->fits = 1;
     std::uint64_t found = 0;
     options_.on_micro_batch = [&](const MicroBatchSearch& search) { found = search.size(); };
@@ -497,7 +497,7 @@ TEST_F(TrainerTest, computes_in_halves_what_did_not_fit_and_no_sample_is_lost_or
 
 TEST_F(TrainerTest, halves_what_fitted_when_others_take_the_memory_later) {
     LoneCollaboration collaboration(loop_.executor(), 64, 40);
-    options_.micro_batch = collab::micro_auto;
+    options_.micro_batch = run::micro_auto;
     options_.micro_search.samples_max = 16;
     ComputedClock clock;
     seen_->computed = [&](std::uint64_t) {
@@ -524,7 +524,7 @@ TEST_F(TrainerTest, does_not_shrink_a_micro_batch_that_the_run_gives) {
 TEST_F(TrainerTest, hands_in_the_way_it_went_by_itself_with_local_updates) {
     LoneCollaboration collaboration(loop_.executor(), 20, 5);
     collaboration.per_sample = 1.5f;
-    collab::RunFile run;
+    run::RunFile run;
     run.local.emplace();
     run.local->batch = 8;
     run.local->optimizer.momentum = 0;
@@ -661,7 +661,8 @@ TEST_F(TrainerTest, leaves_evaluation_to_a_first_trainer_that_is_slow_at_it) {
 }
 
 TEST_F(TrainerTest, evaluates_for_first_trainers_that_have_no_state_yet_or_leave) {
-    for (const collab::Phase phase : {collab::Phase::downloading, collab::Phase::leaving}) {
+    for (const membership::Phase phase :
+         {membership::Phase::downloading, membership::Phase::leaving}) {
         LoneCollaboration collaboration(loop_.executor(), 8, 4);
         collaboration.self_index = 2;
         collaboration.first_trainer.phase = phase;

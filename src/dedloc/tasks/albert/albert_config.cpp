@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "dedloc/collab/kept_averages.h"
+#include "dedloc/replica/kept_averages.h"
 
 namespace dedloc::tasks {
 
@@ -104,7 +104,7 @@ AlbertMemory memory_estimate(const AlbertConfig& config,
     // steps (state/store.h), and of the one that is being computed; averages of steps before, in
     // fp16.
     memory.collaboration =
-        element * (2 + 3 * 3) * elements + collab::kept_averages_bytes(elements, 2);
+        element * (2 + 3 * 3) * elements + replica::kept_averages_bytes(elements, 2);
     return memory;
 }
 

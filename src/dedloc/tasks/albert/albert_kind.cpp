@@ -9,8 +9,8 @@
 
 namespace dedloc::tasks {
 
-Result<AlbertConfig> albert_sizes(const collab::TaskConfig& task) {
-    const auto keys = collab::keys_of<AlbertKeys>(task, albert_section_name);
+Result<AlbertConfig> albert_sizes(const run::TaskConfig& task) {
+    const auto keys = run::keys_of<AlbertKeys>(task, albert_section_name);
     AlbertConfig sizes;
     sizes.vocabulary = static_cast<std::int64_t>(keys.vocabulary);
     sizes.embedding = static_cast<std::int64_t>(keys.embedding);
@@ -118,9 +118,9 @@ RunTemplate albert_template() {
 TaskKind albert_kind() {
     TaskKind kind;
     kind.schema.kind = "albert";
-    kind.schema.sections = {collab::section_schema<AlbertKeys>(albert_section_name),
-                            collab::section_schema<TextKeys>(text_section_name)};
-    kind.schema.check = [](const collab::TaskConfig& task) -> Ok {
+    kind.schema.sections = {run::section_schema<AlbertKeys>(albert_section_name),
+                            run::section_schema<TextKeys>(text_section_name)};
+    kind.schema.check = [](const run::TaskConfig& task) -> Ok {
         DEDLOC_TRY_VOID(albert_sizes(task));
         DEDLOC_TRY_VOID(text_config(task));
         return {};
@@ -129,7 +129,7 @@ TaskKind albert_kind() {
 #if DEDLOC_WITH_TORCH
     kind.make = make_albert;
 #endif
-    kind.vector_count = [](const collab::TaskConfig& task) -> std::optional<std::uint64_t> {
+    kind.vector_count = [](const run::TaskConfig& task) -> std::optional<std::uint64_t> {
         const auto sizes = albert_sizes(task);
         if (!sizes) return std::nullopt;
         return static_cast<std::uint64_t>(parameters_count(*sizes));
@@ -211,8 +211,8 @@ final_fraction = 0.0
 TaskKind moe_albert_kind() {
     TaskKind kind = albert_kind();
     kind.schema.kind = moe_albert_kind_name;
-    kind.schema.sections.push_back(collab::section_schema<ExpertKeys>(experts_section_name));
-    kind.schema.check = [](const collab::TaskConfig& task) -> Ok {
+    kind.schema.sections.push_back(run::section_schema<ExpertKeys>(experts_section_name));
+    kind.schema.check = [](const run::TaskConfig& task) -> Ok {
         DEDLOC_TRY_VOID(albert_sizes(task));
         DEDLOC_TRY_VOID(text_config(task));
         DEDLOC_TRY_VOID(expert_grid(task));
@@ -229,7 +229,7 @@ TaskKind moe_albert_kind() {
 #if DEDLOC_WITH_TORCH
     kind.experts = albert_torch_experts;
 #else
-    kind.experts = [](const collab::TaskConfig& task, const TaskOptions&) -> Result<RunExperts> {
+    kind.experts = [](const run::TaskConfig& task, const TaskOptions&) -> Result<RunExperts> {
         DEDLOC_TRY(const AlbertConfig sizes, albert_sizes(task));
         return run_experts(task, static_cast<std::uint64_t>(sizes.hidden));
     };

@@ -6,7 +6,7 @@
 #pragma once
 #include <cstdint>
 
-#include "dedloc/collab/task_section.h"
+#include "dedloc/run/task_section.h"
 #include "dedloc/tasks/albert/albert_config.h"
 
 namespace dedloc::tasks {
@@ -27,8 +27,8 @@ struct AlbertKeys {
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
-        using collab::Integers;
-        using collab::Numbers;
+        using run::Integers;
+        using run::Numbers;
         constexpr std::uint64_t size_max = 1u << 20;
         visit("vocabulary", self.vocabulary, Integers{6, size_max}, "at least the tokenizer's");
         visit("embedding", self.embedding, Integers{1, size_max});
@@ -44,6 +44,6 @@ struct AlbertKeys {
 };
 
 // bad_input: sizes that make no model, or no room for text.length.
-Result<AlbertConfig> albert_sizes(const collab::TaskConfig& task);
+Result<AlbertConfig> albert_sizes(const run::TaskConfig& task);
 
 }  // namespace dedloc::tasks

@@ -136,7 +136,7 @@ struct ExpertsOfTask {
 
 class AlbertTask final : public TrainingTask {
   public:
-    AlbertTask(collab::TaskConfig config,
+    AlbertTask(run::TaskConfig config,
                AlbertConfig sizes,
                ExpertsOfTask experts,
                std::string device,
@@ -164,11 +164,11 @@ class AlbertTask final : public TrainingTask {
             device_,
             config_.precision);
     }
-    std::optional<collab::TaskConfig> decided_config() const override {
+    std::optional<run::TaskConfig> decided_config() const override {
         TextKeys keys = text_;
         keys.tokenizer_hash = data_->tokenizer().hash().hex();
-        collab::TaskConfig decided = config_;
-        decided.set_section(collab::section_from(text_section_name, std::move(keys)));
+        run::TaskConfig decided = config_;
+        decided.set_section(run::section_from(text_section_name, std::move(keys)));
         return decided;
     }
     std::vector<SharedBytes> files() const override {
@@ -218,7 +218,7 @@ class AlbertTask final : public TrainingTask {
     // Null: the model has no experts.
     std::shared_ptr<torch_bridge::MixtureCalls> calls_of_experts() const;
 
-    collab::TaskConfig config_;
+    run::TaskConfig config_;
     TextKeys text_;
     AlbertConfig sizes_;
     ExpertsOfTask experts_;
@@ -344,7 +344,7 @@ Result<std::vector<std::string>> AlbertTask::sample_texts(std::uint64_t count) c
 
 }  // namespace
 
-Result<std::shared_ptr<const TrainingTask>> make_albert(const collab::TaskConfig& config,
+Result<std::shared_ptr<const TrainingTask>> make_albert(const run::TaskConfig& config,
                                                         const TaskOptions& options) {
     if (config.model != "albert" && config.model != "albert_xl")
         return make_error(ErrorKind::bad_input,
@@ -392,8 +392,7 @@ Result<std::shared_ptr<const TrainingTask>> make_albert(const collab::TaskConfig
                                                                             std::move(held_out)));
 }
 
-Result<RunExperts> albert_torch_experts(const collab::TaskConfig& config,
-                                        const TaskOptions& options) {
+Result<RunExperts> albert_torch_experts(const run::TaskConfig& config, const TaskOptions& options) {
     DEDLOC_TRY(const AlbertConfig sizes, albert_sizes(config));
     torch_bridge::set_compute_threads(options.threads_count);
     const auto width = static_cast<std::uint64_t>(sizes.hidden);

@@ -29,11 +29,10 @@ namespace dedloc::tasks {
 // in all else, but that it cannot be measured or exported without the run.
 inline constexpr const char* moe_albert_kind_name = "moe_albert";
 
-Result<std::shared_ptr<const TrainingTask>> make_albert(const collab::TaskConfig& config,
+Result<std::shared_ptr<const TrainingTask>> make_albert(const run::TaskConfig& config,
                                                         const TaskOptions& options);
 
 // Experts by libtorch.
-Result<RunExperts> albert_torch_experts(const collab::TaskConfig& config,
-                                        const TaskOptions& options);
+Result<RunExperts> albert_torch_experts(const run::TaskConfig& config, const TaskOptions& options);
 
 }  // namespace dedloc::tasks

@@ -61,12 +61,12 @@ class AlbertTaskTest : public testing::Test {
                       .held_out_samples = 40,
                       .window_samples = 256};
     };
-    static collab::TaskConfig config() { return config(Keys()); }
-    static collab::TaskConfig config(const Keys& keys) {
-        collab::TaskConfig config{
+    static run::TaskConfig config() { return config(Keys()); }
+    static run::TaskConfig config(const Keys& keys) {
+        run::TaskConfig config{
             .kind = "albert", .model = "albert", .data = "text:books?documents=paragraph"};
-        config.set_section(collab::section_from(albert_section_name, keys.albert));
-        config.set_section(collab::section_from(text_section_name, keys.text));
+        config.set_section(run::section_from(albert_section_name, keys.albert));
+        config.set_section(run::section_from(text_section_name, keys.text));
         return config;
     }
     static TaskOptions options() {
@@ -91,7 +91,7 @@ double measured(const std::vector<Measure>& measures, const std::string& name) {
 
 TEST_F(AlbertTaskTest, learns_to_fill_in_words) {
     const auto learner = *task().learner(peer(1));
-    const collab::Layout layout = learner->layout();
+    const run::Layout layout = learner->layout();
     std::vector<float> parameters(layout.parameters_count);
     learner->initial(parameters, {});
     std::vector<std::vector<float>> moments(2, std::vector<float>(parameters.size()));
@@ -126,12 +126,12 @@ TEST_F(AlbertTaskTest, learns_to_fill_in_words) {
 // The same steps in both precisions, by 8 samples, from the same start.
 TEST_F(AlbertTaskTest, learns_in_mixed_precision_as_well) {
     const auto losses_in = [&](const std::string& precision) {
-        collab::TaskConfig mixed = config();
+        run::TaskConfig mixed = config();
         mixed.precision = precision;
         const auto made = make_task(mixed, options());
         EXPECT_TRUE(made) << made.error().message();
         const auto learner = *(*made)->learner(peer(1));
-        const collab::Layout layout = learner->layout();
+        const run::Layout layout = learner->layout();
         std::vector<float> parameters(layout.parameters_count);
         learner->initial(parameters, {});
         std::vector<std::vector<float>> moments(2, std::vector<float>(parameters.size()));
@@ -219,7 +219,7 @@ TEST_F(AlbertTaskTest, says_what_it_decided_and_shows_samples) {
     EXPECT_TRUE(make_task(*decided, options()));
     Keys keys;
     keys.text.tokenizer_hash = std::string(64, 'a');
-    const collab::TaskConfig other = config(keys);
+    const run::TaskConfig other = config(keys);
     const auto conflict = make_task(other, options());
     ASSERT_FALSE(conflict);
     EXPECT_EQ(conflict.error().kind(), ErrorKind::conflict);
@@ -232,7 +232,7 @@ TEST_F(AlbertTaskTest, says_what_it_decided_and_shows_samples) {
 }
 
 TEST_F(AlbertTaskTest, refuses_what_does_not_fit) {
-    const auto reason = [&](const collab::TaskConfig& changed) {
+    const auto reason = [&](const run::TaskConfig& changed) {
         const auto made = make_task(changed, options());
         return made ? std::string() : made.error().message();
     };
@@ -241,10 +241,10 @@ TEST_F(AlbertTaskTest, refuses_what_does_not_fit) {
         change(keys);
         return reason(config(keys));
     };
-    collab::TaskConfig large = config();
+    run::TaskConfig large = config();
     large.model = "large";
     EXPECT_NE(reason(large).find("task.model"), std::string::npos);
-    collab::TaskConfig nowhere = config();
+    run::TaskConfig nowhere = config();
     nowhere.data = "text:nowhere";
     EXPECT_NE(reason(nowhere), "");
     EXPECT_NE(problem([](auto& c) { c.albert.vocabulary = 49; }).find("50 pieces"),
@@ -263,7 +263,7 @@ TEST_F(AlbertTaskTest, refuses_what_does_not_fit) {
 // A run file is a stranger's; text that it names is seen in gradients.
 TEST_F(AlbertTaskTest, refuses_text_that_no_run_file_may_name) {
     const auto problem = [&](const std::string& data, const TaskOptions& with) {
-        collab::TaskConfig changed = config();
+        run::TaskConfig changed = config();
         changed.data = data;
         const auto made = make_task(changed, with);
         return made ? std::string() : made.error().message();
@@ -298,7 +298,7 @@ TEST_F(AlbertTaskTest, refuses_text_that_no_run_file_may_name) {
 TEST_F(AlbertTaskTest, says_that_less_is_held_out_than_evaluations_want) {
     Keys keys;
     keys.text.held_out_samples = 100'000;
-    const collab::TaskConfig many = config(keys);
+    const run::TaskConfig many = config(keys);
     testing::internal::CaptureStderr();
     EXPECT_TRUE(make_task(many, options()));
     const std::string said = testing::internal::GetCapturedStderr();

@@ -69,7 +69,7 @@ TORCH_MODULE(MoeNetwork);
 
 class MoeClassifier final : public TrainingTask {
   public:
-    MoeClassifier(collab::TaskConfig config,
+    MoeClassifier(run::TaskConfig config,
                   experts::MixtureOptions mixture,
                   std::string device,
                   const collab::Node* node,
@@ -92,7 +92,7 @@ class MoeClassifier final : public TrainingTask {
         }
         torch_bridge::TorchTask task;
         const auto width =
-            static_cast<std::int64_t>(collab::keys_of<MoeKeys>(config_, moe_section_name).width);
+            static_cast<std::int64_t>(run::keys_of<MoeKeys>(config_, moe_section_name).width);
         task.make_model = [seed = config_.seed, width, calls] {
             torch::manual_seed(seed);
             MoeNetwork network(width, calls);
@@ -136,7 +136,7 @@ class MoeClassifier final : public TrainingTask {
     }
 
   private:
-    collab::TaskConfig config_;
+    run::TaskConfig config_;
     experts::MixtureOptions mixture_;
     std::string device_;
     const collab::Node* node_;
@@ -147,7 +147,7 @@ class MoeClassifier final : public TrainingTask {
 
 }  // namespace
 
-Result<std::shared_ptr<const TrainingTask>> make_moe_classifier(const collab::TaskConfig& config,
+Result<std::shared_ptr<const TrainingTask>> make_moe_classifier(const run::TaskConfig& config,
                                                                 const TaskOptions& options) {
     if (config.model != moe_model || config.data != moe_data)
         return make_error(ErrorKind::bad_input,
@@ -168,8 +168,8 @@ Result<std::shared_ptr<const TrainingTask>> make_moe_classifier(const collab::Ta
         config, std::move(mixture), std::move(device), options.node, std::move(data)));
 }
 
-Result<RunExperts> torch_experts(const collab::TaskConfig& config, const TaskOptions& options) {
-    const std::uint64_t width = collab::keys_of<MoeKeys>(config, moe_section_name).width;
+Result<RunExperts> torch_experts(const run::TaskConfig& config, const TaskOptions& options) {
+    const std::uint64_t width = run::keys_of<MoeKeys>(config, moe_section_name).width;
     torch_bridge::set_compute_threads(options.threads_count);
     return run_experts(
         config, width, torch_bridge::torch_expert_factory(expert_options(config, width)));

@@ -20,13 +20,13 @@ struct MoeKeys {
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
-        visit("width", self.width, collab::Integers{1, 16384}, "of the rows that experts get");
+        visit("width", self.width, run::Integers{1, 16384}, "of the rows that experts get");
     }
 };
 
-Result<std::shared_ptr<const TrainingTask>> make_moe_classifier(const collab::TaskConfig& config,
+Result<std::shared_ptr<const TrainingTask>> make_moe_classifier(const run::TaskConfig& config,
                                                                 const TaskOptions& options);
 // Experts by libtorch.
-Result<RunExperts> torch_experts(const collab::TaskConfig& config, const TaskOptions& options);
+Result<RunExperts> torch_experts(const run::TaskConfig& config, const TaskOptions& options);
 
 }  // namespace dedloc::tasks

@@ -53,9 +53,9 @@ final_fraction = 0.0
 TaskKind moe_classifier_kind() {
     TaskKind kind;
     kind.schema.kind = "moe_classifier";
-    kind.schema.sections = {collab::section_schema<MoeKeys>(moe_section_name),
-                            collab::section_schema<ExpertKeys>(experts_section_name)};
-    kind.schema.check = [](const collab::TaskConfig& task) -> Ok {
+    kind.schema.sections = {run::section_schema<MoeKeys>(moe_section_name),
+                            run::section_schema<ExpertKeys>(experts_section_name)};
+    kind.schema.check = [](const run::TaskConfig& task) -> Ok {
         DEDLOC_TRY_VOID(expert_grid(task));
         return {};
     };
@@ -71,8 +71,8 @@ TaskKind moe_classifier_kind() {
     kind.make = make_moe_classifier;
     kind.experts = torch_experts;
 #else
-    kind.experts = [](const collab::TaskConfig& task, const TaskOptions&) {
-        return run_experts(task, collab::keys_of<MoeKeys>(task, moe_section_name).width);
+    kind.experts = [](const run::TaskConfig& task, const TaskOptions&) {
+        return run_experts(task, run::keys_of<MoeKeys>(task, moe_section_name).width);
     };
 #endif
     return kind;

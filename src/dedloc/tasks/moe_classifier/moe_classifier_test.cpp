@@ -11,15 +11,15 @@
 namespace dedloc::tasks {
 namespace {
 
-collab::TaskConfig moe_config() {
+run::TaskConfig moe_config() {
     MoeKeys sizes;
     sizes.width = 16;
     ExpertKeys experts;
     experts.hidden = 32;
-    collab::TaskConfig task{
+    run::TaskConfig task{
         .kind = "moe_classifier", .model = "moe_mlp", .data = "fashion-mnist", .seed = 3};
-    task.set_section(collab::section_from(moe_section_name, sizes));
-    task.set_section(collab::section_from(experts_section_name, std::move(experts)));
+    task.set_section(run::section_from(moe_section_name, sizes));
+    task.set_section(run::section_from(experts_section_name, std::move(experts)));
     return task;
 }
 

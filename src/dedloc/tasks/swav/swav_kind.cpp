@@ -1,6 +1,6 @@
 // The task "swav" as the registry knows it. No libtorch here.
 
-#include "dedloc/collab/run_checks.h"
+#include "dedloc/run/run_checks.h"
 #include "dedloc/tasks/picture_folder.h"
 #include "dedloc/tasks/registry.h"
 #include "dedloc/tasks/swav/swav_section.h"
@@ -93,22 +93,22 @@ RunTemplate swav_template() {
 TaskKind swav_kind() {
     TaskKind kind;
     kind.schema.kind = "swav";
-    kind.schema.sections = {collab::section_schema<SwavKeys>(swav_section_name)};
+    kind.schema.sections = {run::section_schema<SwavKeys>(swav_section_name)};
     kind.schema.check = check_swav;
-    collab::register_run_check("swav", check_swav_run);
+    run::register_run_check("swav", check_swav_run);
     kind.run_template = swav_template();
 #if DEDLOC_WITH_TORCH
     kind.make = make_swav;
 #endif
-    kind.vector_count = [](const collab::TaskConfig& task) -> std::optional<std::uint64_t> {
+    kind.vector_count = [](const run::TaskConfig& task) -> std::optional<std::uint64_t> {
         const SwavSizes* sizes = find_swav_sizes(task.model);
         if (!sizes) return std::nullopt;
         return sizes->parameters_count(swav_channels(task)) + sizes->buffers_count();
     };
-    kind.is_undecided = [](const collab::TaskConfig& task) {
+    kind.is_undecided = [](const run::TaskConfig& task) {
         return task.data == swav_folder_data && swav_keys(task).pictures == undecided_pictures;
     };
-    kind.own_data = [](const collab::TaskConfig& task) {
+    kind.own_data = [](const run::TaskConfig& task) {
         return std::string(task.data == swav_folder_data ? "the pictures" : "");
     };
     return kind;

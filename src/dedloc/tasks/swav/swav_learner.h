@@ -18,7 +18,7 @@
 namespace dedloc::tasks {
 
 struct SwavSetup {
-    collab::TaskConfig config;
+    run::TaskConfig config;
     SwavKeys keys;
     std::uint32_t channels = 3;
     std::shared_ptr<const SwavPictures> pictures{};

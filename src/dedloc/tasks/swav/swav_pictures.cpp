@@ -205,7 +205,7 @@ HeldOutSplit split_held_out(std::uint32_t count,
     return split;
 }
 
-Result<std::shared_ptr<const SwavPictures>> open_swav_pictures(const collab::TaskConfig& task,
+Result<std::shared_ptr<const SwavPictures>> open_swav_pictures(const run::TaskConfig& task,
                                                                const TaskOptions& options) {
     if (task.data == swav_idx_data) {
         const std::string directory =

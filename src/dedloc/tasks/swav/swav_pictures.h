@@ -39,7 +39,7 @@ class SwavPictures {
     virtual std::string description() const = 0;
 };
 
-Result<std::shared_ptr<const SwavPictures>> open_swav_pictures(const collab::TaskConfig& task,
+Result<std::shared_ptr<const SwavPictures>> open_swav_pictures(const run::TaskConfig& task,
                                                                const TaskOptions& options);
 
 // The indices [0, count) parted by the seed: held-out ones first. The same everywhere.

@@ -37,15 +37,15 @@ Ok check_scales(const char* which, double low, double high) {
 
 }  // namespace
 
-SwavKeys swav_keys(const collab::TaskConfig& task) {
-    return collab::keys_of<SwavKeys>(task, swav_section_name);
+SwavKeys swav_keys(const run::TaskConfig& task) {
+    return run::keys_of<SwavKeys>(task, swav_section_name);
 }
 
-std::uint32_t swav_channels(const collab::TaskConfig& task) {
+std::uint32_t swav_channels(const run::TaskConfig& task) {
     return task.data == swav_idx_data && task.model == "small" ? 1 : 3;
 }
 
-Ok check_swav(const collab::TaskConfig& task) {
+Ok check_swav(const run::TaskConfig& task) {
     if (!find_swav_sizes(task.model))
         return make_error(ErrorKind::bad_input,
                           "task.model: SwAV has no '{}'; it knows resnet50, small",
@@ -63,8 +63,8 @@ Ok check_swav(const collab::TaskConfig& task) {
     return check_pictures_key("swav.pictures", keys.pictures);
 }
 
-Ok check_swav_run(const collab::RunFile& run) {
-    if (run.batch.micro == collab::micro_auto)
+Ok check_swav_run(const run::RunFile& run) {
+    if (run.batch.micro == run::micro_auto)
         return make_error(ErrorKind::bad_input,
                           "SwAV's loss spreads the samples of a micro-batch over the prototypes, "
                           "so its size is part of the run: write a number for batch.micro, such "

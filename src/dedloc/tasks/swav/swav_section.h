@@ -10,9 +10,9 @@
 #include <optional>
 #include <string>
 
-#include "dedloc/collab/run_file.h"
-#include "dedloc/collab/task_section.h"
 #include "dedloc/images/crops.h"
+#include "dedloc/run/run_file.h"
+#include "dedloc/run/task_section.h"
 
 namespace dedloc::tasks {
 
@@ -46,8 +46,8 @@ struct SwavKeys {
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
-        using collab::Integers;
-        using collab::Numbers;
+        using run::Integers;
+        using run::Numbers;
         const Integers sides{4, images::crop_side_max};
         visit("large_crops", self.large_crops, Integers{2, 8}, "of each picture; these assign");
         visit("large_side", self.large_side, sides, "pixels");
@@ -81,22 +81,22 @@ struct SwavKeys {
         visit("neighbours", self.neighbours, Integers{1, 1000}, "that vote on a picture's class");
         visit("pictures",
               self.pictures,
-              collab::Text{.bytes_max = 64},
+              run::Text{.bytes_max = 64},
               "fingerprint of the folder; none: of the host's; any: peers' may differ");
     }
 
     std::uint64_t crops() const { return large_crops + small_crops; }
 };
 
-SwavKeys swav_keys(const collab::TaskConfig& task);
+SwavKeys swav_keys(const run::TaskConfig& task);
 
 // [samples, channels, side, side].
-std::uint32_t swav_channels(const collab::TaskConfig& task);
+std::uint32_t swav_channels(const run::TaskConfig& task);
 
 // bad_input: a model or data that is not known, scales out of order.
-Ok check_swav(const collab::TaskConfig& task);
+Ok check_swav(const run::TaskConfig& task);
 // bad_input: batch.micro is "auto", or robust rounds with a queue.
-Ok check_swav_run(const collab::RunFile& run);
+Ok check_swav_run(const run::RunFile& run);
 
 // Sizes of the models, known without libtorch.
 struct SwavSizes {

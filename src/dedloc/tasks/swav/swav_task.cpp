@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "dedloc/collab/kept_averages.h"
+#include "dedloc/replica/kept_averages.h"
 #include "dedloc/runtime/machine.h"
 #include "dedloc/tasks/module_weights.h"
 #include "dedloc/tasks/picture_folder.h"
@@ -43,13 +43,13 @@ class SwavTask final : public TrainingTask {
             device_,
             setup_.config.precision);
     }
-    std::optional<collab::TaskConfig> decided_config() const override {
+    std::optional<run::TaskConfig> decided_config() const override {
         if (setup_.keys.pictures != undecided_pictures || setup_.pictures->fingerprint().empty())
             return std::nullopt;
         SwavKeys keys = setup_.keys;
         keys.pictures = setup_.pictures->fingerprint();
-        collab::TaskConfig decided = setup_.config;
-        decided.set_section(collab::section_from(swav_section_name, std::move(keys)));
+        run::TaskConfig decided = setup_.config;
+        decided.set_section(run::section_from(swav_section_name, std::move(keys)));
         return decided;
     }
     Result<std::vector<Measure>> measure(std::span<const float> parameters,
@@ -173,14 +173,14 @@ MemoryEstimate SwavTask::memory(std::uint64_t micro_batch) const {
     estimate.activations =
         static_cast<std::uint64_t>(bytes_a_pixel * static_cast<double>(micro_batch * pixels));
     // Two states of parameters and momentum, the contribution and the average.
-    estimate.collaboration = 6 * sizeof(float) * parameters + collab::kept_averages_usual;
+    estimate.collaboration = 6 * sizeof(float) * parameters + replica::kept_averages_usual;
     estimate.program = std::uint64_t{300} << 20;
     return estimate;
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const TrainingTask>> make_swav(const collab::TaskConfig& config,
+Result<std::shared_ptr<const TrainingTask>> make_swav(const run::TaskConfig& config,
                                                       const TaskOptions& options) {
     DEDLOC_TRY_VOID(check_swav(config));
     DEDLOC_TRY(std::string device, torch_bridge::choose_device(options.device));

@@ -6,12 +6,12 @@
 #pragma once
 #include <memory>
 
-#include "dedloc/collab/run_file.h"
+#include "dedloc/run/run_file.h"
 #include "dedloc/tasks/training_task.h"
 
 namespace dedloc::tasks {
 
-Result<std::shared_ptr<const TrainingTask>> make_swav(const collab::TaskConfig& config,
+Result<std::shared_ptr<const TrainingTask>> make_swav(const run::TaskConfig& config,
                                                       const TaskOptions& options);
 
 }  // namespace dedloc::tasks

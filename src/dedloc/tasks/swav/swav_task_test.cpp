@@ -30,7 +30,7 @@ void fill(const TemporaryFolder& folder, int pictures) {
     }
 }
 
-collab::TaskConfig folder_task(std::uint64_t queue = 0) {
+run::TaskConfig folder_task(std::uint64_t queue = 0) {
     SwavKeys keys;
     keys.large_side = 16;
     keys.small_side = 8;
@@ -38,13 +38,13 @@ collab::TaskConfig folder_task(std::uint64_t queue = 0) {
     keys.queue = queue;
     keys.queue_from = 1;
     keys.held_out = 0.25;
-    collab::TaskConfig config{.kind = "swav", .model = "small", .data = "folder"};
-    config.set_section(collab::section_from(swav_section_name, keys));
+    run::TaskConfig config{.kind = "swav", .model = "small", .data = "folder"};
+    config.set_section(run::section_from(swav_section_name, keys));
     return config;
 }
 
 Result<std::shared_ptr<const TrainingTask>> made(const TemporaryFolder& folder,
-                                                 const collab::TaskConfig& config) {
+                                                 const run::TaskConfig& config) {
     return make_task(config,
                      {.device = "cpu", .threads_count = 1, .data_directory = folder.path()});
 }
@@ -56,7 +56,7 @@ struct Gradient {
 };
 
 Gradient gradient_of(collab::Learner& learner, collab::CounterRange samples) {
-    const collab::Layout layout = learner.layout();
+    const run::Layout layout = learner.layout();
     Gradient gradient{.parameters = std::vector<float>(layout.parameters_count),
                       .buffers = std::vector<float>(layout.buffers_count)};
     std::vector<float> parameters(layout.parameters_count);
@@ -76,7 +76,7 @@ TEST(SwavTask, has_a_layout_whose_size_is_known_without_libtorch) {
     const auto task = made(folder, folder_task());
     ASSERT_TRUE(task) << task.error().message();
     const auto learner = *(*task)->learner(made_peer(1));
-    const collab::Layout layout = learner->layout();
+    const run::Layout layout = learner->layout();
     EXPECT_EQ(layout.vector_count(), *find_task("swav")->vector_count(folder_task()));
     const SwavSizes& resnet = *find_swav_sizes("resnet50");
     EXPECT_EQ(resnet.parameters_count(3), 28'354'752u);
@@ -185,7 +185,7 @@ TEST(SwavTask, goes_without_pictures_where_only_the_model_is_wanted) {
 std::string complaint(const std::string& change) {
     std::string text =
         "name = \"x\"\n[task]\nkind = \"swav\"\nmodel = \"small\"\ndata = \"folder\"\n" + change;
-    const auto run = collab::parse_run_file(text, "run.toml");
+    const auto run = run::parse_run_file(text, "run.toml");
     return run ? "" : run.error().message();
 }
 

@@ -56,8 +56,8 @@ class BowlLearner final : public collab::Learner {
         return {};
     }
 
-    collab::Layout layout() const override {
-        collab::Layout layout;
+    run::Layout layout() const override {
+        run::Layout layout;
         const auto count = static_cast<std::size_t>(bowl_.parameters_count);
         layout.parameters.push_back(
             {.name = "bowl", .offset = 0, .count = count, .decay = true, .trust = true});
@@ -165,7 +165,7 @@ std::optional<std::uint64_t> number_in(std::string_view text,
 
 }  // namespace
 
-Result<std::shared_ptr<const TrainingTask>> make_synthetic(const collab::TaskConfig& config,
+Result<std::shared_ptr<const TrainingTask>> make_synthetic(const run::TaskConfig& config,
                                                            const TaskOptions& options) {
     Bowl bowl;
     bowl.seed = config.seed;

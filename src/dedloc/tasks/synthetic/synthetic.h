@@ -21,7 +21,7 @@ namespace dedloc::tasks {
 inline constexpr std::uint64_t bowl_parameters_max = std::uint64_t{1} << 24;
 inline constexpr std::uint64_t noise_milliseconds_max = 60'000;
 
-Result<std::shared_ptr<const TrainingTask>> make_synthetic(const collab::TaskConfig& config,
+Result<std::shared_ptr<const TrainingTask>> make_synthetic(const run::TaskConfig& config,
                                                            const TaskOptions& options);
 
 }  // namespace dedloc::tasks

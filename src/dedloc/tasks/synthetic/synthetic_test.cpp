@@ -3,13 +3,13 @@
 #include <chrono>
 #include <gtest/gtest.h>
 
-#include "dedloc/collab/model_state.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/tasks/tasks_testing.h"
 
 namespace dedloc::tasks {
 namespace {
 
-collab::TaskConfig config(std::string model, std::string data) {
+run::TaskConfig config(std::string model, std::string data) {
     return {.kind = "synthetic", .model = std::move(model), .data = std::move(data), .seed = 5};
 }
 

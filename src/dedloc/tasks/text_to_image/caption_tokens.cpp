@@ -73,7 +73,7 @@ Result<torch::Tensor> pixels_of(const images::ImageFolder& folder,
     return torch::cat(all);
 }
 
-Digest recipe_key(const Digest& pictures, const collab::TaskConfig& config) {
+Digest recipe_key(const Digest& pictures, const run::TaskConfig& config) {
     const PicturesKeys keys = pictures_keys(config);
     const std::string text = fmt::format("dedloc/image-codes/1 {} {} {} {} {} {} {} {} {}",
                                          pictures.hex(),
@@ -90,7 +90,7 @@ Digest recipe_key(const Digest& pictures, const collab::TaskConfig& config) {
 
 class Opening {
   public:
-    Opening(const collab::TaskConfig& config,
+    Opening(const run::TaskConfig& config,
             const TaskOptions& options,
             const ImageCodesConfig& sizes,
             std::shared_ptr<const images::ImageFolder> folder)
@@ -119,7 +119,7 @@ class Opening {
     }
     TokenRows rows(const PictureCodec& codec, const torch::Tensor& codes, const Indices& of) const;
 
-    const collab::TaskConfig& config_;
+    const run::TaskConfig& config_;
     const TaskOptions& options_;
     PicturesKeys keys_;
     TextToImageKeys text_;
@@ -256,7 +256,7 @@ Result<std::shared_ptr<const CaptionTokens>> Opening::tokens() {
 }
 
 // Random numbers in the right places, for sizes and times.
-Result<std::shared_ptr<const CaptionTokens>> made_up(const collab::TaskConfig& config,
+Result<std::shared_ptr<const CaptionTokens>> made_up(const run::TaskConfig& config,
                                                      const ImageCodesConfig& sizes) {
     const TextToImageKeys keys = text_to_image_keys(config);
     auto generator = at::detail::createCPUGenerator(config.seed);
@@ -287,7 +287,7 @@ Result<std::shared_ptr<const CaptionTokens>> made_up(const collab::TaskConfig& c
 
 }  // namespace
 
-Result<std::shared_ptr<const CaptionTokens>> CaptionTokens::open(const collab::TaskConfig& config,
+Result<std::shared_ptr<const CaptionTokens>> CaptionTokens::open(const run::TaskConfig& config,
                                                                  const TaskOptions& options) {
     DEDLOC_TRY(const ImageCodesConfig sizes, image_codes_sizes(config));
     if (options.data_directory.empty()) {

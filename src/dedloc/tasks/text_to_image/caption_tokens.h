@@ -43,7 +43,7 @@ struct CaptionTokens {
 
     // With options.unprepared nothing is trained or encoded that is not in the cache already, and
     // without a folder all is made up: the sizes are right, and the numbers random.
-    static Result<std::shared_ptr<const CaptionTokens>> open(const collab::TaskConfig& config,
+    static Result<std::shared_ptr<const CaptionTokens>> open(const run::TaskConfig& config,
                                                              const TaskOptions& options);
 };
 

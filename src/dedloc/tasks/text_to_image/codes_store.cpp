@@ -67,7 +67,7 @@ Result<Bytes> train_codes(const Digest& key, const std::function<Result<Bytes>()
     return file;
 }
 
-Result<std::optional<MissingFile>> missing_codes(const collab::TaskConfig& task,
+Result<std::optional<MissingFile>> missing_codes(const run::TaskConfig& task,
                                                  const TaskOptions& /*options*/) {
     DEDLOC_TRY(const auto hash, codes_hash_of(task));
     if (!hash || kept_codes(*hash)) return std::optional<MissingFile>();
@@ -79,13 +79,13 @@ Ok keep_missing_codes(const MissingFile& missing, ByteView file) {
     return keep_codes(missing.hash, file);
 }
 
-bool leaves_codes_open(const collab::TaskConfig& task) {
+bool leaves_codes_open(const run::TaskConfig& task) {
     const PicturesKeys keys = pictures_keys(task);
     return keys.codes_hash == decided_by_host || keys.pictures_hash == decided_by_host;
 }
 
 // The transformer knows the codes of one autoencoder and the numbers of its words.
-Ok inherit_codes(collab::TaskConfig& task, const collab::TaskConfig* from) {
+Ok inherit_codes(run::TaskConfig& task, const run::TaskConfig* from) {
     PicturesKeys keys = pictures_keys(task);
     const std::string known = from ? pictures_keys(*from).codes_hash : decided_by_host;
     if (known == decided_by_host) {
@@ -102,7 +102,7 @@ Ok inherit_codes(collab::TaskConfig& task, const collab::TaskConfig* from) {
                           known,
                           keys.codes_hash);
     keys.codes_hash = known;
-    task.set_section(collab::section_from(pictures_section_name, std::move(keys)));
+    task.set_section(run::section_from(pictures_section_name, std::move(keys)));
     return {};
 }
 

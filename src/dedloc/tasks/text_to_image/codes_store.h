@@ -25,10 +25,10 @@ Result<Bytes> trained_codes(const Digest& key);
 Result<Bytes> train_codes(const Digest& key, const std::function<Result<Bytes>()>& train);
 
 // TaskKind::missing_file, keep_file, is_undecided and inherit.
-Result<std::optional<MissingFile>> missing_codes(const collab::TaskConfig& task,
+Result<std::optional<MissingFile>> missing_codes(const run::TaskConfig& task,
                                                  const TaskOptions& options);
 Ok keep_missing_codes(const MissingFile& missing, ByteView file);
-bool leaves_codes_open(const collab::TaskConfig& task);
-Ok inherit_codes(collab::TaskConfig& task, const collab::TaskConfig* from);
+bool leaves_codes_open(const run::TaskConfig& task);
+Ok inherit_codes(run::TaskConfig& task, const run::TaskConfig* from);
 
 }  // namespace dedloc::tasks

@@ -147,9 +147,9 @@ RunTemplate text_to_image_template() {
 TaskKind text_to_image_kind() {
     TaskKind kind;
     kind.schema.kind = "text_to_image";
-    kind.schema.sections = {collab::section_schema<TextToImageKeys>(text_to_image_section_name),
-                            collab::section_schema<PicturesKeys>(pictures_section_name)};
-    kind.schema.check = [](const collab::TaskConfig& task) -> Ok {
+    kind.schema.sections = {run::section_schema<TextToImageKeys>(text_to_image_section_name),
+                            run::section_schema<PicturesKeys>(pictures_section_name)};
+    kind.schema.check = [](const run::TaskConfig& task) -> Ok {
         DEDLOC_TRY_VOID(text_to_image_sizes(task));
         DEDLOC_TRY_VOID(image_codes_sizes(task));
         DEDLOC_TRY_VOID(codes_hash_of(task));
@@ -159,13 +159,13 @@ TaskKind text_to_image_kind() {
 #if DEDLOC_WITH_TORCH
     kind.make = make_text_to_image;
 #endif
-    kind.vector_count = [](const collab::TaskConfig& task) -> std::optional<std::uint64_t> {
+    kind.vector_count = [](const run::TaskConfig& task) -> std::optional<std::uint64_t> {
         const auto sizes = text_to_image_sizes(task);
         if (!sizes) return std::nullopt;
         return static_cast<std::uint64_t>(sizes->parameters_count());
     };
     kind.is_undecided = leaves_codes_open;
-    kind.own_data = [](const collab::TaskConfig&) -> std::string {
+    kind.own_data = [](const run::TaskConfig&) -> std::string {
         return "pictures with captions.jsonl";
     };
     kind.inherit = inherit_codes;

@@ -15,7 +15,7 @@ Result<std::optional<Digest>> codes_hash_from(const std::string& text) {
 
 }  // namespace
 
-Result<ImageCodesConfig> image_codes_sizes(const collab::TaskConfig& task) {
+Result<ImageCodesConfig> image_codes_sizes(const run::TaskConfig& task) {
     const PicturesKeys keys = pictures_keys(task);
     const ImageCodesConfig sizes{.side = static_cast<std::int64_t>(keys.side),
                                  .codes_side = static_cast<std::int64_t>(keys.codes_side),
@@ -25,7 +25,7 @@ Result<ImageCodesConfig> image_codes_sizes(const collab::TaskConfig& task) {
     return sizes;
 }
 
-Result<TextToImageConfig> text_to_image_sizes(const collab::TaskConfig& task) {
+Result<TextToImageConfig> text_to_image_sizes(const run::TaskConfig& task) {
     const TextToImageKeys keys = text_to_image_keys(task);
     const PicturesKeys pictures = pictures_keys(task);
     TextToImageConfig sizes;
@@ -44,7 +44,7 @@ Result<TextToImageConfig> text_to_image_sizes(const collab::TaskConfig& task) {
     return sizes;
 }
 
-Result<std::optional<Digest>> codes_hash_of(const collab::TaskConfig& task) {
+Result<std::optional<Digest>> codes_hash_of(const run::TaskConfig& task) {
     return codes_hash_from(pictures_keys(task).codes_hash);
 }
 

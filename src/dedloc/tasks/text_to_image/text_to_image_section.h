@@ -9,7 +9,7 @@
 #include <string>
 
 #include "dedloc/base/bytes.h"
-#include "dedloc/collab/task_section.h"
+#include "dedloc/run/task_section.h"
 #include "dedloc/tasks/text_to_image/text_to_image_config.h"
 
 namespace dedloc::tasks {
@@ -32,7 +32,7 @@ struct TextToImageKeys {
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
-        using collab::Integers;
+        using run::Integers;
         constexpr std::uint64_t size_max = 1u << 16;
         visit("width", self.width, Integers{4, size_max});
         visit("layers", self.layers, Integers{1, 1024});
@@ -71,8 +71,8 @@ struct PicturesKeys {
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
-        using collab::Integers;
-        using collab::Numbers;
+        using run::Integers;
+        using run::Numbers;
         visit("side", self.side, Integers{4, 1024}, "pixels, after the middle is cut out");
         visit("codes_side",
               self.codes_side,
@@ -90,27 +90,27 @@ struct PicturesKeys {
               "of the pictures, where captions.jsonl holds out none");
         visit("codes_hash",
               self.codes_hash,
-              collab::Text{.bytes_max = 64},
+              run::Text{.bytes_max = 64},
               "none: of the autoencoder that the host trains; others get it from their peers");
         visit("pictures_hash",
               self.pictures_hash,
-              collab::Text{.bytes_max = 64},
+              run::Text{.bytes_max = 64},
               "none: of the pictures that the host has; any: peers may have different ones");
     }
 };
 
-inline TextToImageKeys text_to_image_keys(const collab::TaskConfig& task) {
-    return collab::keys_of<TextToImageKeys>(task, text_to_image_section_name);
+inline TextToImageKeys text_to_image_keys(const run::TaskConfig& task) {
+    return run::keys_of<TextToImageKeys>(task, text_to_image_section_name);
 }
-inline PicturesKeys pictures_keys(const collab::TaskConfig& task) {
-    return collab::keys_of<PicturesKeys>(task, pictures_section_name);
+inline PicturesKeys pictures_keys(const run::TaskConfig& task) {
+    return run::keys_of<PicturesKeys>(task, pictures_section_name);
 }
 
 // bad_input: sizes that make no model.
-Result<TextToImageConfig> text_to_image_sizes(const collab::TaskConfig& task);
-Result<ImageCodesConfig> image_codes_sizes(const collab::TaskConfig& task);
+Result<TextToImageConfig> text_to_image_sizes(const run::TaskConfig& task);
+Result<ImageCodesConfig> image_codes_sizes(const run::TaskConfig& task);
 
 // Nothing: the host decides. bad_input: it is no hash.
-Result<std::optional<Digest>> codes_hash_of(const collab::TaskConfig& task);
+Result<std::optional<Digest>> codes_hash_of(const run::TaskConfig& task);
 
 }  // namespace dedloc::tasks

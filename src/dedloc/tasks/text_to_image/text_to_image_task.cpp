@@ -5,7 +5,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "dedloc/collab/kept_averages.h"
+#include "dedloc/replica/kept_averages.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/tasks/picture_folder.h"
 #include "dedloc/tasks/safetensors.h"
@@ -58,7 +58,7 @@ torch_bridge::TorchModel torch_model(const TextToImageConfig& sizes, std::uint64
 
 class TextToImageTask final : public TrainingTask {
   public:
-    TextToImageTask(collab::TaskConfig config,
+    TextToImageTask(run::TaskConfig config,
                     TextToImageConfig sizes,
                     std::string device,
                     std::shared_ptr<const CaptionTokens> tokens)
@@ -85,7 +85,7 @@ class TextToImageTask final : public TrainingTask {
             device_,
             config_.precision);
     }
-    std::optional<collab::TaskConfig> decided_config() const override;
+    std::optional<run::TaskConfig> decided_config() const override;
     std::vector<SharedBytes> files() const override {
         if (tokens_->codec->file().empty()) return {};
         return {SharedBytes(tokens_, tokens_->codec->file())};
@@ -122,19 +122,19 @@ class TextToImageTask final : public TrainingTask {
         return tensor.to(torch::Device(device_));
     }
 
-    collab::TaskConfig config_;
+    run::TaskConfig config_;
     TextToImageConfig sizes_;
     std::string device_;
     std::shared_ptr<const CaptionTokens> tokens_;
 };
 
-std::optional<collab::TaskConfig> TextToImageTask::decided_config() const {
+std::optional<run::TaskConfig> TextToImageTask::decided_config() const {
     if (!tokens_->folder || tokens_->codec->file().empty()) return std::nullopt;
     PicturesKeys keys = pictures_keys(config_);
     keys.codes_hash = tokens_->codec->hash().hex();
     if (keys.pictures_hash == undecided_pictures) keys.pictures_hash = tokens_->pictures_hash.hex();
-    collab::TaskConfig decided = config_;
-    decided.set_section(collab::section_from(pictures_section_name, std::move(keys)));
+    run::TaskConfig decided = config_;
+    decided.set_section(run::section_from(pictures_section_name, std::move(keys)));
     return decided;
 }
 
@@ -350,11 +350,11 @@ MemoryEstimate text_to_image_memory(const TextToImageConfig& sizes, std::uint64_
     // newest two steps (state/store.h), and of the one that is being computed; averages of steps
     // before, most of them in 8 bits.
     memory.collaboration =
-        (2 * element + 3 * (element + 2)) * elements + collab::kept_averages_bytes(elements, 1.05);
+        (2 * element + 3 * (element + 2)) * elements + replica::kept_averages_bytes(elements, 1.05);
     return memory;
 }
 
-Result<std::shared_ptr<const TrainingTask>> make_text_to_image(const collab::TaskConfig& config,
+Result<std::shared_ptr<const TrainingTask>> make_text_to_image(const run::TaskConfig& config,
                                                                const TaskOptions& options) {
     if (config.model != "transformer")
         return make_error(ErrorKind::bad_input,

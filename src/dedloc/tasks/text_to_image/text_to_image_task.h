@@ -12,7 +12,7 @@
 
 namespace dedloc::tasks {
 
-Result<std::shared_ptr<const TrainingTask>> make_text_to_image(const collab::TaskConfig& config,
+Result<std::shared_ptr<const TrainingTask>> make_text_to_image(const run::TaskConfig& config,
                                                                const TaskOptions& options);
 
 // With 8-bit moments or without.

@@ -68,11 +68,11 @@ class TextToImageTaskTest : public testing::Test {
         folder.write("captions.jsonl", as_bytes(captions + more));
     }
 
-    collab::TaskConfig config() const {
-        collab::TaskConfig config{
+    run::TaskConfig config() const {
+        run::TaskConfig config{
             .kind = "text_to_image", .model = "transformer", .data = "captions", .seed = 3};
-        config.set_section(collab::section_from(text_to_image_section_name, keys_));
-        config.set_section(collab::section_from(pictures_section_name, pictures_));
+        config.set_section(run::section_from(text_to_image_section_name, keys_));
+        config.set_section(run::section_from(pictures_section_name, pictures_));
         return config;
     }
     TaskOptions options() const {
@@ -95,7 +95,7 @@ TEST_F(TextToImageTaskTest, learns_what_belongs_to_a_caption_and_draws_it) {
     const auto task = make_task(config(), options());
     ASSERT_TRUE(task) << to_string(task.error());
     const auto learner = *(*task)->learner(made_peer(1));
-    const collab::Layout layout = learner->layout();
+    const run::Layout layout = learner->layout();
     EXPECT_EQ(layout.buffers_count, 0u);
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> gradient(layout.parameters_count);

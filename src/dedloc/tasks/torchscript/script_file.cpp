@@ -26,7 +26,7 @@ bool is_plain_file_name(const std::string& name) {
 
 }  // namespace
 
-Result<std::optional<Digest>> script_hash(const collab::TaskConfig& task) {
+Result<std::optional<Digest>> script_hash(const run::TaskConfig& task) {
     const std::string word = torchscript_keys(task).model_hash;
     if (word == no_script_word) return std::optional<Digest>();
     if (const auto bytes = base::from_hex(word)) {
@@ -38,7 +38,7 @@ Result<std::optional<Digest>> script_hash(const collab::TaskConfig& task) {
                       no_script_word);
 }
 
-Result<Bytes> find_script_file(const collab::TaskConfig& task, const TaskOptions& options) {
+Result<Bytes> find_script_file(const run::TaskConfig& task, const TaskOptions& options) {
     DEDLOC_TRY(const std::optional<Digest> hash, script_hash(task));
     if (hash) {
         DEDLOC_TRY(const std::string kept, kept_path(*hash));
@@ -65,7 +65,7 @@ Result<Bytes> find_script_file(const collab::TaskConfig& task, const TaskOptions
                       hash ? " with the run's hash" : "");
 }
 
-Result<std::optional<MissingFile>> missing_script(const collab::TaskConfig& task,
+Result<std::optional<MissingFile>> missing_script(const run::TaskConfig& task,
                                                   const TaskOptions& options) {
     DEDLOC_TRY(const std::optional<Digest> hash, script_hash(task));
     if (!hash || find_script_file(task, options)) return std::optional<MissingFile>();
@@ -81,7 +81,7 @@ Ok keep_script(const MissingFile& missing, ByteView file) {
     return text::alone_with(path, [&] { return text::write_file(path, base::as_text(file)); });
 }
 
-Ok inherit_script(collab::TaskConfig& task, const collab::TaskConfig* from) {
+Ok inherit_script(run::TaskConfig& task, const run::TaskConfig* from) {
     TorchScriptKeys keys = torchscript_keys(task);
     const std::string known = from ? torchscript_keys(*from).model_hash : no_script_word;
     if (keys.model_hash == known) return {};
@@ -92,7 +92,7 @@ Ok inherit_script(collab::TaskConfig& task, const collab::TaskConfig* from) {
                           known,
                           keys.model_hash);
     if (known != no_script_word) keys.model_hash = known;
-    task.set_section(collab::section_from(torchscript_section_name, std::move(keys)));
+    task.set_section(run::section_from(torchscript_section_name, std::move(keys)));
     return {};
 }
 

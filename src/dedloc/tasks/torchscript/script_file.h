@@ -12,14 +12,14 @@
 namespace dedloc::tasks {
 
 // nullopt: the host decides. bad_input: it is no hash.
-Result<std::optional<Digest>> script_hash(const collab::TaskConfig& task);
+Result<std::optional<Digest>> script_hash(const run::TaskConfig& task);
 // The file itself; with a hash it has that hash.
-Result<Bytes> find_script_file(const collab::TaskConfig& task, const TaskOptions& options);
+Result<Bytes> find_script_file(const run::TaskConfig& task, const TaskOptions& options);
 
 // For TaskKind.
-Result<std::optional<MissingFile>> missing_script(const collab::TaskConfig& task,
+Result<std::optional<MissingFile>> missing_script(const run::TaskConfig& task,
                                                   const TaskOptions& options);
 Ok keep_script(const MissingFile& missing, ByteView file);
-Ok inherit_script(collab::TaskConfig& task, const collab::TaskConfig* from);
+Ok inherit_script(run::TaskConfig& task, const run::TaskConfig* from);
 
 }  // namespace dedloc::tasks

@@ -49,8 +49,8 @@ final_fraction = 0.0
 TaskKind torchscript_kind() {
     TaskKind kind;
     kind.schema.kind = "torchscript";
-    kind.schema.sections = {collab::section_schema<TorchScriptKeys>(torchscript_section_name)};
-    kind.schema.check = [](const collab::TaskConfig& task) -> Ok {
+    kind.schema.sections = {run::section_schema<TorchScriptKeys>(torchscript_section_name)};
+    kind.schema.check = [](const run::TaskConfig& task) -> Ok {
         DEDLOC_TRY_VOID(script_hash(task));
         DEDLOC_TRY_VOID(check_script_source(task.data));
         const std::string held_out = torchscript_keys(task).held_out;
@@ -72,10 +72,10 @@ TaskKind torchscript_kind() {
 #if DEDLOC_WITH_TORCH
     kind.make = make_torchscript;
 #endif
-    kind.is_undecided = [](const collab::TaskConfig& task) {
+    kind.is_undecided = [](const run::TaskConfig& task) {
         return torchscript_keys(task).model_hash == no_script_word;
     };
-    kind.own_data = [](const collab::TaskConfig& task) { return task.data; };
+    kind.own_data = [](const run::TaskConfig& task) { return task.data; };
     kind.inherit = inherit_script;
     kind.missing_file = missing_script;
     kind.keep_file = keep_script;

@@ -5,7 +5,7 @@
 #pragma once
 #include <cstdint>
 
-#include "dedloc/collab/task_section.h"
+#include "dedloc/run/task_section.h"
 
 namespace dedloc::tasks {
 
@@ -22,15 +22,15 @@ struct TorchScriptKeys {
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
-        using collab::Integers;
-        using collab::Numbers;
+        using run::Integers;
+        using run::Numbers;
         visit("model_hash",
               self.model_hash,
-              collab::Text{.bytes_max = 64},
+              run::Text{.bytes_max = 64},
               "none: of the host's file, which task.model names");
         visit("held_out",
               self.held_out,
-              collab::Text{.bytes_max = 1024},
+              run::Text{.bytes_max = 1024},
               "as task.data; none: the last twentieth of that");
         visit("mean", self.mean, Numbers{-10, 10}, "bytes become (byte / 255 - mean) / deviation");
         visit("deviation", self.deviation, Numbers{0.001, 1000});
@@ -39,8 +39,8 @@ struct TorchScriptKeys {
     }
 };
 
-inline TorchScriptKeys torchscript_keys(const collab::TaskConfig& task) {
-    return collab::keys_of<TorchScriptKeys>(task, torchscript_section_name);
+inline TorchScriptKeys torchscript_keys(const run::TaskConfig& task) {
+    return run::keys_of<TorchScriptKeys>(task, torchscript_section_name);
 }
 
 }  // namespace dedloc::tasks

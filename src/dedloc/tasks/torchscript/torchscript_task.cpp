@@ -91,7 +91,7 @@ std::uint64_t seed_of_samples(std::uint64_t seed, const PeerId& peer, std::uint6
 class TorchScriptTask final : public TrainingTask {
   public:
     TorchScriptTask(
-        collab::TaskConfig config, std::string device, Bytes file, Samples train, Samples held_out)
+        run::TaskConfig config, std::string device, Bytes file, Samples train, Samples held_out)
         : config_(std::move(config)),
           device_(std::move(device)),
           file_(std::make_shared<const Bytes>(std::move(file))),
@@ -138,11 +138,11 @@ class TorchScriptTask final : public TrainingTask {
                            device_,
                            config_.precision);
     }
-    std::optional<collab::TaskConfig> decided_config() const override {
+    std::optional<run::TaskConfig> decided_config() const override {
         TorchScriptKeys keys = torchscript_keys(config_);
         keys.model_hash = security::sha256(*file_).hex();
-        collab::TaskConfig decided = config_;
-        decided.set_section(collab::section_from(torchscript_section_name, std::move(keys)));
+        run::TaskConfig decided = config_;
+        decided.set_section(run::section_from(torchscript_section_name, std::move(keys)));
         return decided;
     }
     std::vector<SharedBytes> files() const override {
@@ -169,7 +169,7 @@ class TorchScriptTask final : public TrainingTask {
     }
 
   private:
-    collab::TaskConfig config_;
+    run::TaskConfig config_;
     std::string device_;
     std::shared_ptr<const Bytes> file_;
     ByteTable table_;
@@ -177,7 +177,7 @@ class TorchScriptTask final : public TrainingTask {
     Samples held_out_;
 };
 
-Result<std::pair<Samples, Samples>> open_samples(const collab::TaskConfig& config,
+Result<std::pair<Samples, Samples>> open_samples(const run::TaskConfig& config,
                                                  const TaskOptions& options) {
     const TorchScriptKeys keys = torchscript_keys(config);
     const ScriptDataOptions own{.folder = options.data_directory,
@@ -208,7 +208,7 @@ Result<std::pair<Samples, Samples>> open_samples(const collab::TaskConfig& confi
 
 }  // namespace
 
-Result<std::shared_ptr<const TrainingTask>> make_torchscript(const collab::TaskConfig& config,
+Result<std::shared_ptr<const TrainingTask>> make_torchscript(const run::TaskConfig& config,
                                                              const TaskOptions& options) {
     DEDLOC_TRY(std::string device, torch_bridge::choose_device(options.device));
     torch_bridge::set_compute_threads(options.threads_count);

@@ -14,7 +14,7 @@
 
 namespace dedloc::tasks {
 
-Result<std::shared_ptr<const TrainingTask>> make_torchscript(const collab::TaskConfig& config,
+Result<std::shared_ptr<const TrainingTask>> make_torchscript(const run::TaskConfig& config,
                                                              const TaskOptions& options);
 
 }  // namespace dedloc::tasks

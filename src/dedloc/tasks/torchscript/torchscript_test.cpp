@@ -100,22 +100,22 @@ def forward(self, inputs: Tensor, targets: Tensor):
     return saved(module);
 }
 
-collab::TaskConfig on_fashion_mnist(const std::string& model) {
-    collab::TaskConfig config{.kind = "torchscript", .model = model};
+run::TaskConfig on_fashion_mnist(const std::string& model) {
+    run::TaskConfig config{.kind = "torchscript", .model = model};
     config.data = "idx:train-images-idx3-ubyte.gz,train-labels-idx1-ubyte.gz";
     config.seed = 7;
     TorchScriptKeys keys;
     keys.held_out = "idx:t10k-images-idx3-ubyte.gz,t10k-labels-idx1-ubyte.gz";
     keys.mean = 0.2860;
     keys.deviation = 0.3530;
-    config.set_section(collab::section_from(torchscript_section_name, keys));
+    config.set_section(run::section_from(torchscript_section_name, keys));
     return config;
 }
 
 // Three steps of plain descent: losses, sums of gradients, and what is measured afterwards.
 std::vector<double> trained(const TrainingTask& task) {
     const auto learner = *task.learner(made_peer(3));
-    const collab::Layout layout = learner->layout();
+    const run::Layout layout = learner->layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> gradient(layout.parameters_count);
     learner->initial(parameters, {});
@@ -245,13 +245,13 @@ TEST_F(TorchScriptTest, is_found_by_its_hash_and_kept) {
     const Bytes file = script_with("    return self.w.sum(), self.w.sum()\n");
     write("model.pt", file);
     write("a.txt", to_bytes(std::string(1000, 'a')));
-    collab::TaskConfig config{.kind = "torchscript", .model = "model.pt", .data = "text:a.txt"};
+    run::TaskConfig config{.kind = "torchscript", .model = "model.pt", .data = "text:a.txt"};
     TorchScriptKeys keys;
     keys.text_length = 8;
-    config.set_section(collab::section_from(torchscript_section_name, keys));
+    config.set_section(run::section_from(torchscript_section_name, keys));
     const auto task = make_task(config, options());
     ASSERT_TRUE(task) << task.error().message();
-    const collab::TaskConfig decided = *(*task)->decided_config();
+    const run::TaskConfig decided = *(*task)->decided_config();
     EXPECT_EQ(torchscript_keys(decided).model_hash, security::sha256(file).hex());
     EXPECT_FALSE(*missing_file(decided, options()));
 

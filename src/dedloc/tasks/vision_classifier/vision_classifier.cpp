@@ -23,7 +23,7 @@ constexpr const char* flipped_data = "fashion-mnist+flip";
 
 class VisionClassifier final : public TrainingTask {
   public:
-    VisionClassifier(collab::TaskConfig config, std::string device, FashionMnist data)
+    VisionClassifier(run::TaskConfig config, std::string device, FashionMnist data)
         : config_(std::move(config)),
           device_(std::move(device)),
           data_(std::make_shared<const FashionMnist>(std::move(data))) {}
@@ -92,7 +92,7 @@ class VisionClassifier final : public TrainingTask {
 
   private:
     static torch_bridge::TorchBatches batches(std::shared_ptr<const FashionMnist> data,
-                                              const collab::TaskConfig& config,
+                                              const run::TaskConfig& config,
                                               const PeerId& peer) {
         auto order = std::make_shared<SampleOrder>(config.seed, peer, data->train.count);
         return [data = std::move(data), order, flips = config.data == flipped_data](
@@ -105,7 +105,7 @@ class VisionClassifier final : public TrainingTask {
         };
     }
 
-    collab::TaskConfig config_;
+    run::TaskConfig config_;
     std::string device_;
     std::shared_ptr<const FashionMnist> data_;
 };
@@ -123,7 +123,7 @@ Result<void> expect_known(const char* field,
 
 }  // namespace
 
-Result<std::shared_ptr<const TrainingTask>> make_vision_classifier(const collab::TaskConfig& config,
+Result<std::shared_ptr<const TrainingTask>> make_vision_classifier(const run::TaskConfig& config,
                                                                    const TaskOptions& options) {
     DEDLOC_TRY_VOID(expect_known("task.model", config.model, vision_models()));
     DEDLOC_TRY_VOID(expect_known("task.data", config.data, {plain_data, flipped_data}));

@@ -15,7 +15,7 @@
 
 namespace dedloc::tasks {
 
-Result<std::shared_ptr<const TrainingTask>> make_vision_classifier(const collab::TaskConfig& config,
+Result<std::shared_ptr<const TrainingTask>> make_vision_classifier(const run::TaskConfig& config,
                                                                    const TaskOptions& options);
 
 }  // namespace dedloc::tasks

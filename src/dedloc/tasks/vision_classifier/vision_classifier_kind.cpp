@@ -56,8 +56,8 @@ TaskKind vision_classifier_kind() {
     TaskKind kind;
     kind.schema.kind = "vision_classifier";
     kind.run_template = vision_classifier_template();
-    kind.default_config = collab::TaskConfig{
-        .kind = "vision_classifier", .model = "small_cnn", .data = "fashion-mnist"};
+    kind.default_config =
+        run::TaskConfig{.kind = "vision_classifier", .model = "small_cnn", .data = "fashion-mnist"};
 #if DEDLOC_WITH_TORCH
     kind.make = make_vision_classifier;
 #endif

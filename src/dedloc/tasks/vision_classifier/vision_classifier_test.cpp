@@ -52,7 +52,7 @@ TEST_F(VisionClassifierTest, starts_every_host_with_the_seeds_model) {
 
 // 30 steps of SGD on batches of `batch`; the mean loss of each. The model is left at the last one.
 std::vector<double> train(collab::Learner& model, std::uint64_t batch) {
-    const collab::Layout layout = model.layout();
+    const run::Layout layout = model.layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> gradient(layout.parameters_count);
     std::vector<float> momentum(layout.parameters_count);
@@ -150,10 +150,10 @@ TEST(TrainingTask, names_what_it_knows_when_asked_for_something_else) {
     ASSERT_FALSE(data);
     EXPECT_NE(data.error().message().find("fashion-mnist"), std::string::npos);
     const auto missing =
-        make_task(collab::default_task(), {.device = "cpu", .data_directory = "/nonexistent"});
+        make_task(run::default_task(), {.device = "cpu", .data_directory = "/nonexistent"});
     ASSERT_FALSE(missing);
     EXPECT_EQ(missing.error().kind(), ErrorKind::not_found);
-    const auto device = make_task(collab::default_task(), {.device = "abacus"});
+    const auto device = make_task(run::default_task(), {.device = "abacus"});
     ASSERT_FALSE(device);
     EXPECT_EQ(device.error().kind(), ErrorKind::bad_input);
 }

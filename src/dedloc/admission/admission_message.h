@@ -1,0 +1,53 @@
+// Peers say these to an organiser of an invited run.
+//
+//   /dedloc/admission/1          {1 run, 2 code, 3 token} -> {1 token, 2 delegation, 3 its clock}
+//   /dedloc/admission/1/revoked  {1 revocations} -> {}
+//
+// A newcomer shows its code, whoever renews shows the token that it has. The caller's key is the
+// connection's. A refusal is one sentence.
+
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "dedloc/admission/token.h"
+
+namespace dedloc::admission {
+
+inline constexpr const char* admission_method = "/dedloc/admission/1";
+inline constexpr const char* revoked_method = "/dedloc/admission/1/revoked";
+
+struct AdmissionQuestion {
+    Digest run;
+    Bytes code;
+    Bytes token;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.run);
+        visit(2, self.code);
+        visit(3, self.token);
+    }
+};
+
+// Also the file in which a peer keeps its token.
+struct Admitted {
+    Bytes token;
+    std::optional<admission::Delegation> delegation;
+    double now = 0;  // the organiser's wall clock
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.token);
+        visit(2, self.delegation);
+        visit(3, self.now);
+    }
+};
+
+struct RevocationsMessage {
+    std::vector<Bytes> revocations;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.revocations, admission::revoked_max);
+    }
+};
+
+}  // namespace dedloc::admission

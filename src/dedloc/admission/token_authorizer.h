@@ -1,0 +1,76 @@
+// TokenAuthorizer: lets those in whose token an organiser of the run has signed
+// (admission/token.h).
+//
+//   credential = the token; it is bound to the key of the connection, so it needs no fresh proof
+//
+// It remembers until when the tokens are good that members showed last, and who was revoked: the
+// membership asks again before a token ends, and parts from who is revoked.
+//
+// Limits: shown_max peers are remembered, revoked_max people. Cost: one or two signatures a check.
+// Thread: the network thread.
+
+#pragma once
+#include <map>
+#include <vector>
+
+#include "dedloc/admission/token.h"
+#include "dedloc/membership/authorizer.h"
+#include "dedloc/membership/status.h"
+#include "dedloc/runtime/clock.h"
+#include "dedloc/security/signer.h"
+
+namespace dedloc::admission {
+
+// All members that a peer may know, and as many who were members.
+inline constexpr std::size_t shown_max = 2 * membership::peers_max;
+
+class TokenAuthorizer final : public membership::Authorizer {
+  public:
+    TokenAuthorizer(const Digest& run,
+                    const PeerId& authority,
+                    const security::Verifier& verifier,
+                    const runtime::Clock& clock);
+
+    Bytes credential(const membership::Meeting&, membership::Side) const override { return own_; }
+    Ok check(const membership::Meeting& meeting,
+             membership::Side shown_by,
+             ByteView credential) override;
+    bool ends_soon(const PeerId& peer) const override;
+    std::optional<Error> objection(const PeerId& peer) const override;
+    std::string person(const PeerId& peer) const override;
+
+    const Bytes& own() const { return own_; }
+    void set_own(Bytes token) { own_ = std::move(token); }
+    const admission::Rules& rules() const { return rules_; }
+
+    // Takes a revocation that the organiser or a peer showed. True: it is news.
+    // Errors: denied, bad_input (no revocation of this run); overloaded.
+    Result<bool> revoke(ByteView revocation);
+    // Those in force, by the SHA-256 of their bytes.
+    struct KnownRevocation {
+        std::string person;
+        Bytes bytes;  // as it came
+    };
+    const std::map<Digest, KnownRevocation>& revocations() const { return revocations_; }
+    bool has_revocation(const Digest& evidence) const { return revocations_.contains(evidence); }
+    bool says_revocation(const Digest& evidence, std::string_view person) const;
+    // As a certificate orders; true: it is news.
+    bool obey(const std::string& person);
+
+  private:
+    struct Shown {
+        std::string subject;
+        WallSeconds issued_at = 0;
+        WallSeconds not_after = 0;
+    };
+    void remember(const PeerId& peer, Shown shown);
+
+    admission::Rules rules_;
+    const security::Verifier& verifier_;
+    const runtime::Clock& clock_;
+    Bytes own_;
+    std::map<PeerId, Shown> shown_;
+    std::map<Digest, KnownRevocation> revocations_;
+};
+
+}  // namespace dedloc::admission

@@ -1,0 +1,510 @@
+// Events: what happened in a run, for people, for programs and for the event log (docs/events.md).
+//
+// An event is one alternative of a variant, with its facts as typed members: programs decide
+// by the type, never by the text, which is for people. Every alternative has
+//
+//   kind      its name in the event log
+//   fields()  its facts there, in order; an optional without a value is left out
+//
+// The engine records; monitor writes JSON lines, draws the terminal view, and replays. Recording
+// must be quick: sinks queue.
+
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "dedloc/base/bytes.h"
+#include "dedloc/base/peer_id.h"
+#include "dedloc/base/time.h"
+
+namespace dedloc::events {
+
+// ---- the collaboration --------------------------------------------------------------------------
+
+struct RunStarted {
+    static constexpr std::string_view kind = "run_started";
+};
+struct Joined {
+    static constexpr std::string_view kind = "joined";
+};
+struct PeerJoined {
+    static constexpr std::string_view kind = "peer_joined";
+};
+struct PeerLeft {
+    static constexpr std::string_view kind = "peer_left";
+};
+struct PeerLost {
+    static constexpr std::string_view kind = "peer_lost";
+};
+struct Left {
+    static constexpr std::string_view kind = "left";
+};
+struct RunOver {
+    static constexpr std::string_view kind = "run_over";
+};
+struct StateDiffers {
+    static constexpr std::string_view kind = "state_differs";
+};
+struct Resynced {
+    static constexpr std::string_view kind = "resynced";
+};
+struct ReplayFailed {
+    static constexpr std::string_view kind = "replay_failed";
+};
+struct StepNotFinite {
+    static constexpr std::string_view kind = "step_not_finite";
+};
+
+// A certified step was applied.
+struct StepMade {
+    static constexpr std::string_view kind = "step";
+
+    // Where its time went, in seconds; together all of it.
+    struct Times {
+        double computing_s = 0;
+        double waiting_s = 0;
+        double averaging_s = 0;
+        double applying_s = 0;
+    };
+
+    std::uint64_t step = 0;
+    double samples = 0;        // in it
+    double samples_total = 0;  // on the branch
+    std::uint64_t members = 0;
+    std::uint64_t contributors = 0;
+    std::uint64_t left_out = 0;
+    std::uint64_t attempt = 0;
+    double loss = 0;  // not a number: nothing of what this peer handed in is in it
+    double learning_rate = 0;
+    double seconds = 0;
+    double predicted_s = 0;
+    Digest state_hash{};
+    std::optional<double> computing_s{};  // these four together, or none
+    std::optional<double> waiting_s{};
+    std::optional<double> averaging_s{};
+    std::optional<double> applying_s{};
+    std::optional<double> gradient_norm{};
+
+    void set_times(const Times& times) {
+        computing_s = times.computing_s;
+        waiting_s = times.waiting_s;
+        averaging_s = times.averaging_s;
+        applying_s = times.applying_s;
+    }
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("step", self.step);
+        visit("samples", self.samples);
+        visit("samples_total", self.samples_total);
+        visit("members", self.members);
+        visit("contributors", self.contributors);
+        visit("left_out", self.left_out);
+        visit("attempt", self.attempt);
+        visit("loss", self.loss);
+        visit("learning_rate", self.learning_rate);
+        visit("seconds", self.seconds);
+        visit("predicted_s", self.predicted_s);
+        visit("state_hash", self.state_hash);
+        visit("computing_s", self.computing_s);
+        visit("waiting_s", self.waiting_s);
+        visit("averaging_s", self.averaging_s);
+        visit("applying_s", self.applying_s);
+        visit("gradient_norm", self.gradient_norm);
+    }
+};
+
+struct Evaluated {
+    static constexpr std::string_view kind = "evaluation";
+    std::uint64_t step = 0;
+    double accuracy = 0;
+    double loss = 0;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("step", self.step);
+        visit("accuracy", self.accuracy);
+        visit("loss", self.loss);
+    }
+};
+
+struct SamplesDropped {
+    static constexpr std::string_view kind = "samples_dropped";
+    std::uint64_t samples = 0;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("samples", self.samples);
+    }
+};
+
+struct NotFinite {
+    static constexpr std::string_view kind = "not_finite";
+    std::uint64_t samples = 0;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("samples", self.samples);
+    }
+};
+
+// ---- rounds -------------------------------------------------------------------------------------
+
+struct PlanMade {
+    static constexpr std::string_view kind = "plan";
+    double predicted_s = 0;
+    std::optional<std::string> bottleneck{};
+    std::optional<std::string> bottleneck_peer{};
+    std::uint64_t left_out = 0;
+    std::optional<std::string> left_out_peers{};  // with spaces between
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("predicted_s", self.predicted_s);
+        visit("bottleneck", self.bottleneck);
+        visit("bottleneck_peer", self.bottleneck_peer);
+        visit("left_out", self.left_out);
+        visit("left_out_peers", self.left_out_peers);
+    }
+};
+
+struct LeftOut {
+    static constexpr std::string_view kind = "left_out";
+    std::uint64_t steps = 0;  // until it tries again
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("steps", self.steps);
+    }
+};
+
+// An aggregator's parts are in a certified step.
+struct PartsReduced {
+    static constexpr std::string_view kind = "reduced";
+    std::uint64_t step = 0;
+    std::uint64_t parts = 0;
+    double share = 0;  // of the vector
+    std::uint64_t memory_bytes_most = 0;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("step", self.step);
+        visit("parts", self.parts);
+        visit("share", self.share);
+        visit("memory_bytes_most", self.memory_bytes_most);
+    }
+};
+
+struct PartsRepaired {
+    static constexpr std::string_view kind = "repair";
+};
+struct ValuesClipped {
+    static constexpr std::string_view kind = "values_clipped";
+};
+struct OwnerFailed {
+    static constexpr std::string_view kind = "owner_failed";
+};
+struct InputRefused {
+    static constexpr std::string_view kind = "refused_input";
+};
+struct MessageRefused {
+    static constexpr std::string_view kind = "refused_message";
+};
+struct RoundFull {
+    static constexpr std::string_view kind = "round_full";
+};
+struct LeaderSuspected {
+    static constexpr std::string_view kind = "leader_suspected";
+};
+struct RoundFailed {
+    static constexpr std::string_view kind = "round_failed";
+};
+struct BranchOpened {
+    static constexpr std::string_view kind = "branch_opened";
+};
+struct NewBranch {
+    static constexpr std::string_view kind = "new_branch";
+};
+struct VotesFailed {
+    static constexpr std::string_view kind = "votes_failed";
+};
+struct VotesFailing {
+    static constexpr std::string_view kind = "votes_failing";
+};
+struct VotesWritten {
+    static constexpr std::string_view kind = "votes_written";
+};
+
+// ---- admission ----------------------------------------------------------------------------------
+
+// A peer may not take part, and was told why.
+struct AdmissionRefused {
+    static constexpr std::string_view kind = "admission_refused";
+};
+// A member shows, by its token, whose device it is.
+struct PersonSeen {
+    static constexpr std::string_view kind = "person";
+    std::string person;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("person", self.person);
+    }
+};
+// This peer, an organiser's, gave one.
+struct TokenGiven {
+    static constexpr std::string_view kind = "token_given";
+    std::string person;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("person", self.person);
+    }
+};
+struct RenewalFailed {
+    static constexpr std::string_view kind = "renewal_failed";
+};
+struct Revoked {
+    static constexpr std::string_view kind = "revoked";
+    std::string person;
+    bool ours = false;  // the token of this peer names that person: it takes part no longer
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("person", self.person);
+    }
+};
+
+// ---- robust runs --------------------------------------------------------------------------------
+
+// A certificate has a new order about the event's peer.
+struct OrderGiven {
+    static constexpr std::string_view kind = "order";
+    std::string order{};         // banned, eliminated, on probation
+    std::string offence{};       // in words
+    std::string evidence{};      // by which digest it is kept
+    std::uint64_t about_us = 0;  // 1: yes
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("order", self.order);
+        visit("offence", self.offence);
+        visit("evidence", self.evidence);
+        visit("about_us", self.about_us);
+    }
+};
+// One that was in force ends before its time.
+struct OrderEnded {
+    static constexpr std::string_view kind = "order_ended";
+    std::string order{};
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("order", self.order);
+    }
+};
+struct CheckDisputed {
+    static constexpr std::string_view kind = "check_disputed";
+};
+struct CheckUndecided {
+    static constexpr std::string_view kind = "check_undecided";
+};
+// A check for a peer that has erred: does it compute what others do?
+struct OwnCheck {
+    static constexpr std::string_view kind = "own_check";
+    std::uint64_t right = 0;  // 1: yes
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("right", self.right);
+    }
+};
+
+// ---- this process -------------------------------------------------------------------------------
+
+struct EarlierCheckpoints {
+    static constexpr std::string_view kind = "earlier_checkpoints";
+};
+struct StartedFrom {
+    static constexpr std::string_view kind = "started_from";
+};
+struct TaskMade {
+    static constexpr std::string_view kind = "task";
+};
+struct MicroBatchFound {
+    static constexpr std::string_view kind = "micro_batch";
+};
+struct CapsChanged {
+    static constexpr std::string_view kind = "caps";
+    double up_mbit = 0;
+    double down_mbit = 0;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("up_mbit", self.up_mbit);
+        visit("down_mbit", self.down_mbit);
+    }
+};
+struct CheckpointSaved {
+    static constexpr std::string_view kind = "checkpoint_saved";
+};
+struct CheckpointFailed {
+    static constexpr std::string_view kind = "checkpoint_failed";
+};
+struct Published {
+    static constexpr std::string_view kind = "published";
+};
+struct PublishFailed {
+    static constexpr std::string_view kind = "publish_failed";
+};
+struct FileFetched {
+    static constexpr std::string_view kind = "file_fetched";
+};
+struct FileMissing {
+    static constexpr std::string_view kind = "file_missing";
+};
+struct JoinFileFailed {
+    static constexpr std::string_view kind = "join_file_failed";
+};
+struct TrainingFailed {
+    static constexpr std::string_view kind = "training_failed";
+};
+// Events of a kind that others can cause: more than the log takes (event_rate.h).
+struct EventsLeftOut {
+    static constexpr std::string_view kind = "events_left_out";
+    std::string of{};
+    std::uint64_t count = 0;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("of", self.of);
+        visit("count", self.count);
+    }
+};
+// This peer leads, and a round began later for the sake of one that did not come.
+struct WaitedInVain {
+    static constexpr std::string_view kind = "waited_in_vain";
+};
+// The others make steps faster than this peer's line brings them.
+struct CannotFollow {
+    static constexpr std::string_view kind = "cannot_follow";
+    double needed_bytes_per_s = 0;
+    double bytes_per_s = 0;  // that came
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("needed_bytes_per_s", self.needed_bytes_per_s);
+        visit("bytes_per_s", self.bytes_per_s);
+    }
+};
+struct EventsDropped {
+    static constexpr std::string_view kind = "events_dropped";
+    std::uint64_t count = 0;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("count", self.count);
+    }
+};
+
+// Read from a log of another version: it is kept as it is.
+struct Unknown {
+    using Value = std::variant<std::int64_t, double, std::string>;
+    std::string kind;
+    std::vector<std::pair<std::string, Value>> facts{};
+};
+
+using Any = std::variant<Unknown,
+                         RunStarted,
+                         Joined,
+                         PeerJoined,
+                         PeerLeft,
+                         PeerLost,
+                         Left,
+                         RunOver,
+                         StateDiffers,
+                         Resynced,
+                         ReplayFailed,
+                         StepNotFinite,
+                         StepMade,
+                         Evaluated,
+                         SamplesDropped,
+                         NotFinite,
+                         PlanMade,
+                         LeftOut,
+                         PartsReduced,
+                         PartsRepaired,
+                         OwnerFailed,
+                         ValuesClipped,
+                         InputRefused,
+                         MessageRefused,
+                         RoundFull,
+                         LeaderSuspected,
+                         RoundFailed,
+                         BranchOpened,
+                         NewBranch,
+                         VotesFailed,
+                         VotesFailing,
+                         VotesWritten,
+                         AdmissionRefused,
+                         PersonSeen,
+                         TokenGiven,
+                         RenewalFailed,
+                         Revoked,
+                         OrderGiven,
+                         OrderEnded,
+                         CheckDisputed,
+                         CheckUndecided,
+                         OwnCheck,
+                         EarlierCheckpoints,
+                         StartedFrom,
+                         TaskMade,
+                         MicroBatchFound,
+                         CapsChanged,
+                         CheckpointSaved,
+                         CheckpointFailed,
+                         Published,
+                         PublishFailed,
+                         FileFetched,
+                         FileMissing,
+                         JoinFileFailed,
+                         TrainingFailed,
+                         EventsDropped,
+                         EventsLeftOut,
+                         WaitedInVain,
+                         CannotFollow>;
+
+struct Event {
+    WallSeconds time = 0;
+    PeerId peer{};  // whom it is about; empty: us
+    std::uint64_t step = 0;
+    std::string text{};  // one sentence for people
+    Any what{};
+
+    template <typename... Kinds>
+    bool is() const {
+        return (std::holds_alternative<Kinds>(what) || ...);
+    }
+    // Null: something else has happened.
+    template <typename Kind>
+    const Kind* as() const {
+        return std::get_if<Kind>(&what);
+    }
+    // Its name in the event log.
+    std::string_view kind() const {
+        return std::visit([](const auto& held) { return std::string_view(held.kind); }, what);
+    }
+};
+
+class EventSink {
+  public:
+    virtual ~EventSink() = default;
+    virtual void record(const Event& event) = 0;  // network thread; must not block
+};
+
+}  // namespace dedloc::events

@@ -1,0 +1,51 @@
+// Messages of hellos and of status gossip carry these; each uses some of the fields.
+//
+//   /dedloc/hello/1        {2 nonce} -> {2 nonce, 3 proof}
+//   /dedloc/hello/1/prove  {1 run, 2 callee's nonce, 3 proof, 5 own status, 6 only the run file}
+//                          -> {5 signed statuses}, or {1 run, 4 run file} where that was asked for,
+//                          or the caller names another run
+//   /dedloc/status/1       signed status -> {5 signed statuses: its own, perhaps another's}
+//   /dedloc/run_file/1     -> canonical TOML
+//
+// A stranger learns that a peer speaks this, and a proof that is of use to those alone who may take
+// part. (A caller may name its run in the first message already, as earlier versions did.)
+
+#pragma once
+#include <string>
+#include <vector>
+
+#include "dedloc/base/bytes.h"
+#include "dedloc/base/result.h"
+#include "dedloc/membership/status.h"
+
+namespace dedloc::membership {
+
+inline constexpr const char* hello_method = "/dedloc/hello/1";
+inline constexpr const char* prove_method = "/dedloc/hello/1/prove";
+inline constexpr const char* status_method = "/dedloc/status/1";
+inline constexpr const char* run_file_method = "/dedloc/run_file/1";
+inline constexpr std::size_t hello_nonce_bytes = 16;
+
+struct HelloMessage {
+    Digest run;
+    Bytes nonce;
+    Bytes proof;
+    std::string run_file;
+    std::vector<Bytes> statuses;
+    std::uint64_t wants_run_file = 0;  // and nothing else: 1
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.run);
+        visit(2, self.nonce);
+        visit(3, self.proof);
+        visit(4, self.run_file);
+        visit(5, self.statuses, peers_max);
+        visit(6, self.wants_run_file);
+    }
+};
+
+inline Error not_greeted() {
+    return make_error(ErrorKind::denied, "say hello first: this run does not know you");
+}
+
+}  // namespace dedloc::membership

@@ -1,0 +1,160 @@
+// Members and strangers at a peer's door, without a model behind it.
+
+#include "dedloc/membership/membership.h"
+
+#include <gtest/gtest.h>
+#include <limits>
+
+#include "dedloc/membership/secret_authorizer.h"
+#include "dedloc/sim/world.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::membership {
+namespace {
+
+run::RunFile run_at_the_door() {
+    run::RunFile run;
+    run.name = "door";
+    return run;
+}
+
+struct DoorPeer {
+    explicit DoorPeer(sim::SimNode& on)
+        : node(on),
+          membership(node.runtime(),
+                     node.host(),
+                     node.signer(),
+                     verifier,
+                     run_at_the_door(),
+                     std::make_unique<SecretAuthorizer>(Bytes(16, 7)),
+                     1s,
+                     peers_max,
+                     {.own_status =
+                          [this] {
+                              ++status.sequence;
+                              return status;
+                          },
+                      .on_status = [](const Status&, const Status&) {},
+                      .on_joined = [](const Status&) {},
+                      .on_lost = [](const Status&, bool) {}}) {
+        status.peer = node.id();
+        membership.start();
+    }
+    std::string address() const { return node.address() + "/p2p/" + node.id().text(); }
+    const PeerId& id() const { return node.id(); }
+
+    sim::SimNode& node;
+    security::ToyVerifier verifier;
+    Status status;  // that it tells
+    Membership membership;
+};
+
+Task<void> meet_at(DoorPeer& from, std::string address, Result<PeerId>& met) {
+    const TimePoint deadline = from.node.clock().now() + Duration(10s);
+    met = co_await from.membership.meet(std::move(address), deadline);
+}
+
+Result<PeerId> meet(sim::World& world, DoorPeer& from, const DoorPeer& to) {
+    Result<PeerId> met = make_error(ErrorKind::timeout, "nothing was tried");
+    world.run_task(meet_at(from, to.address(), met));
+    return met;
+}
+
+// The beginning of a hello (hello_message.h).
+struct VainHello {
+    Digest run;
+    Bytes nonce;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.run);
+        visit(2, self.nonce);
+    }
+};
+
+// One hello after the other, of which none is proved.
+Task<void> greet_in_vain(sim::SimNode& stranger, PeerId host, Digest run, std::uint64_t& said) {
+    for (;;) {
+        const VainHello hello{run, Bytes(16, static_cast<std::uint8_t>(said))};
+        Bytes bytes = wire::encode(hello);
+        const TimePoint deadline = stranger.clock().now() + Duration(60s);
+        const auto answer =
+            co_await stranger.host().call(host, hello_method, std::move(bytes), deadline);
+        if (!answer) co_return;
+        ++said;
+    }
+}
+
+// Within each round trip of the newcomer come more hellos of the stranger than are kept.
+TEST(Membership, a_stranger_whose_hellos_never_end_shuts_nobody_out) {
+    std::uint64_t said = 0;
+    sim::WorldOptions options;
+    options.link.latency = 50ms;
+    sim::World world(4, options);
+    sim::NodeOptions fast;
+    fast.upload_bytes_per_s = fast.download_bytes_per_s = 125e6;
+    DoorPeer host(world.add_node(fast));
+    sim::SimNode& stranger = world.add_node(fast);
+    DoorPeer late(world.add_node());
+    for (std::size_t i = 0; i < pending_hellos_max + 100; ++i)
+        world.scope().spawn(
+            "hellos", greet_in_vain(stranger, host.id(), run::run_hash(run_at_the_door()), said));
+    ASSERT_TRUE(world.run_until([&] { return said > 2 * pending_hellos_max; }, 10s));
+    const std::uint64_t said_before = said;
+    const auto met = meet(world, late, host);
+    EXPECT_TRUE(met) << met.error().message();
+    EXPECT_TRUE(host.membership.is_member(late.id()));
+    EXPECT_GT(said, said_before + 2 * pending_hellos_max);
+    for (DoorPeer* peer : {&host, &late}) world.run_task(peer->membership.stop());
+}
+
+// Its addresses may be anybody's.
+TEST(Membership, a_peer_that_is_only_heard_of_is_tried_a_few_times) {
+    sim::World world(6);
+    DoorPeer host(world.add_node());
+    DoorPeer gone(world.add_node());
+    DoorPeer newcomer(world.add_node());
+    ASSERT_TRUE(meet(world, gone, host));
+    world.run_for(200ms);
+    gone.node.lose_machine();  // nobody is told
+    ASSERT_TRUE(meet(world, newcomer, host));
+    world.run_for(100s);
+    const KnownPeer* const heard_of = newcomer.membership.find(gone.id());
+    ASSERT_NE(heard_of, nullptr);
+    EXPECT_EQ(heard_of->tries, 4u);
+    EXPECT_EQ(heard_of->next_meeting, TimePoint::never());
+    for (DoorPeer* peer : {&host, &gone, &newcomer}) world.run_task(peer->membership.stop());
+}
+
+TEST(Membership, of_what_a_status_tells_only_the_sound_is_believed) {
+    sim::World world(5);
+    DoorPeer host(world.add_node());
+    DoorPeer teller(world.add_node());
+    teller.status.name =
+        "a\xc2\x9b"
+        "31m\xc3\xa4";
+    ASSERT_TRUE(meet(world, teller, host));
+    const auto told = [&](double loss, double progress) {
+        teller.status.loss = loss;
+        teller.status.progress = progress;
+        teller.membership.push_now();
+        world.run_for(500ms);
+        return host.membership.find(teller.id())->status;
+    };
+    const Status honest = told(2.5, 0.75);
+    EXPECT_EQ(honest.loss, 2.5);
+    EXPECT_EQ(honest.progress, 0.75);
+    EXPECT_EQ(honest.name, "a?31m\xc3\xa4");
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    constexpr double none = std::numeric_limits<double>::quiet_NaN();
+    for (const double wrong : {none, infinity, -infinity, -1.0, 1e300}) {
+        const Status status = told(wrong, wrong);
+        EXPECT_EQ(status.sequence, teller.status.sequence);
+        EXPECT_EQ(status.loss, 0) << wrong;
+        EXPECT_GE(status.progress, 0) << wrong;
+        EXPECT_LE(status.progress, 1) << wrong;
+    }
+    for (DoorPeer* peer : {&host, &teller}) world.run_task(peer->membership.stop());
+}
+
+}  // namespace
+}  // namespace dedloc::membership

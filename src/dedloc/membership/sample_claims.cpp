@@ -1,0 +1,64 @@
+#include "dedloc/membership/sample_claims.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace dedloc::membership {
+namespace {
+
+constexpr double generosity = 2;
+constexpr double batches_per_s_max = 1e4;  // that a speed is worth, whatever was told
+constexpr double micro_batches_in_the_making = 4;
+
+}  // namespace
+
+void SampleClaims::committed(std::optional<TimePoint> handed_in_at) {
+    std::shift_right(in_commit_since_.begin(), in_commit_since_.end(), 1);
+    in_commit_since_[0] = handed_in_at;
+}
+
+// Fresh samples are computed at the open step's state, carried ones at the state before it; with
+// the delayed update one step earlier. When such a state came to be nobody here saw, but our part
+// in the commit that made it was handed in before that.
+std::optional<TimePoint> SampleClaims::computed_since(bool carried) const {
+    return in_commit_since_[(delayed_ ? 1u : 0u) + (carried ? 1u : 0u)];
+}
+
+// Steps may take a tenth of a second.
+double SampleClaims::computed_most(const KnownPeer& peer, bool carried, TimePoint now) const {
+    const auto target = static_cast<double>(batch_.target);
+    const double speed = std::min(peer.samples_per_s_most, batches_per_s_max * target);
+    const std::optional<TimePoint> since = computed_since(carried);
+    if (!since || speed <= 0) return std::numeric_limits<double>::infinity();
+    const double seconds = to_seconds(now - *since);
+    const double told = speed * std::max(0.0, peer.status.micro_batch_s);
+    const double micro = std::min(std::max(static_cast<double>(batch_.micro), told), target);
+    return generosity * speed * seconds + micro_batches_in_the_making * micro;
+}
+
+Ok SampleClaims::check(const KnownPeer& peer,
+                       const consensus::MemberInput& input,
+                       bool told_of_all,
+                       TimePoint now) const {
+    for (const bool carried : {false, true}) {
+        const std::uint64_t samples = carried ? input.carried.size() : input.fresh.size();
+        const double most = computed_most(peer, carried, now);
+        if (static_cast<double>(samples) <= most) continue;
+        if (!told_of_all)
+            return make_error(ErrorKind::overloaded, "its status is still on its way");
+        return make_error(
+            ErrorKind::peer_broke_protocol,
+            "a contribution is refused: it claims {} {}samples; at {:.3g} samples a "
+            "second, the most that its statuses have told, it has computed at most "
+            "{:.0f} since that step began, twice that and a few micro-batches allowed "
+            "for",
+            samples,
+            carried ? "carried " : "",
+            peer.samples_per_s_most,
+            std::floor(most));
+    }
+    return {};
+}
+
+}  // namespace dedloc::membership

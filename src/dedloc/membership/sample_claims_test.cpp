@@ -1,0 +1,72 @@
+#include "dedloc/membership/sample_claims.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace dedloc::membership {
+namespace {
+
+constexpr TimePoint claims_begin{100s};
+
+run::BatchConfig batch_of(std::uint64_t target, std::uint64_t micro) {
+    run::BatchConfig batch;
+    batch.target = target;
+    batch.micro = micro;
+    return batch;
+}
+
+KnownPeer peer_of_speed(double samples_per_s) {
+    KnownPeer peer;
+    peer.samples_per_s_most = samples_per_s;
+    return peer;
+}
+
+TEST(SampleClaims, of_a_step_whose_begin_nobody_saw_everything_is_believed) {
+    const SampleClaims claims(batch_of(1000, 10), /*delayed=*/false);
+    EXPECT_TRUE(std::isinf(claims.computed_most(peer_of_speed(5), false, claims_begin)));
+}
+
+TEST(SampleClaims, twice_what_the_speed_makes_of_the_time_and_a_few_micro_batches_are_believed) {
+    SampleClaims claims(batch_of(1000, 10), /*delayed=*/false);
+    claims.committed(claims_begin);
+    EXPECT_DOUBLE_EQ(claims.computed_most(peer_of_speed(5), false, claims_begin + Duration(6s)),
+                     100);
+    // The step before is unknown.
+    EXPECT_TRUE(std::isinf(claims.computed_most(peer_of_speed(5), true, claims_begin)));
+    claims.committed(claims_begin + Duration(10s));
+    EXPECT_DOUBLE_EQ(claims.computed_most(peer_of_speed(5), false, claims_begin + Duration(16s)),
+                     100);
+    EXPECT_DOUBLE_EQ(claims.computed_most(peer_of_speed(5), true, claims_begin + Duration(6s)),
+                     100);
+}
+
+TEST(SampleClaims, with_the_delayed_update_samples_are_a_step_older) {
+    SampleClaims claims(batch_of(1000, 10), /*delayed=*/true);
+    claims.committed(claims_begin);
+    claims.committed(claims_begin + Duration(10s));
+    EXPECT_DOUBLE_EQ(claims.computed_most(peer_of_speed(5), false, claims_begin + Duration(6s)),
+                     100);
+}
+
+TEST(SampleClaims, what_is_beyond_it_is_refused_once_its_newest_status_is_there) {
+    SampleClaims claims(batch_of(1000, 10), /*delayed=*/false);
+    claims.committed(claims_begin);
+    consensus::MemberInput input;
+    input.fresh = {0, 101};
+    const KnownPeer peer = peer_of_speed(5);
+    const TimePoint now = claims_begin + Duration(6s);
+    const auto early = claims.check(peer, input, /*told_of_all=*/false, now);
+    ASSERT_FALSE(early);
+    EXPECT_EQ(early.error().kind(), ErrorKind::overloaded);
+    const auto late = claims.check(peer, input, /*told_of_all=*/true, now);
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().kind(), ErrorKind::peer_broke_protocol);
+    input.fresh = {0, 100};
+    EXPECT_TRUE(claims.check(peer, input, true, now));
+    claims.forget();
+    input.fresh = {0, 5000};
+    EXPECT_TRUE(claims.check(peer, input, true, now));
+}
+
+}  // namespace
+}  // namespace dedloc::membership

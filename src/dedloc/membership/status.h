@@ -1,0 +1,109 @@
+// Status: what a peer says about itself, signed, and pushed to those it is connected to.
+//
+// Claims are bounded by who reads them: samples by the peer's plausible speed × time.
+// Wire: /dedloc/status/1 (membership.h).
+
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dedloc/base/bytes.h"
+#include "dedloc/base/peer_id.h"
+
+namespace dedloc::membership {
+
+enum class Role : std::uint32_t {
+    trainer = 0,
+    aggregator = 1,
+    observer = 2,
+    relay = 3,
+    expert_server = 4,
+};
+enum class Phase : std::uint32_t {
+    starting = 0,
+    downloading = 1,
+    computing = 2,
+    averaging = 3,
+    waiting = 4,
+    leaving = 5,
+};
+std::string_view to_string(Role role);
+std::string_view to_string(Phase phase);
+
+inline constexpr std::size_t status_addresses_max = 16;
+// Known to one peer: as many as a round has members, and as many again who help, watch or wait for
+// room in one. Whoever comes beyond them is told so at hello.
+inline constexpr std::size_t peers_max = 512;
+// No model that learns has a loss beyond it, and sums of some such stay finite.
+inline constexpr double loss_told_max = 1e6;
+
+struct Status {
+    PeerId peer;
+    std::uint64_t incarnation = 0;  // random at the peer's start (or kept with its votes)
+    // Grows with every status of an incarnation, over restarts as well: each process begins at the
+    // milliseconds of its wall clock.
+    std::uint64_t sequence = 0;
+    Role role = Role::trainer;
+    Phase phase = Phase::starting;
+    Digest branch;
+    std::uint64_t step = 0;     // global steps committed and applied
+    Digest certificate;         // digest of the latest certificate it applied
+    double branch_samples = 0;  // committed on this branch, by the latest certificate it knows
+    Digest state_hash;
+    std::uint64_t samples = 0;  // accumulated towards the next step
+    double samples_per_s = 0;   // measured
+    double micro_batch_s = 0;   // measured duration of one gradient computation
+    double loss = 0;            // mean of the running step
+    double accuracy = 0;        // of the last evaluation it made; 0 = none
+    std::uint64_t accuracy_step = 0;
+    double progress = 0;            // of a download, 0..1
+    double upload_bytes_per_s = 0;  // measured, 0 = unknown
+    double download_bytes_per_s = 0;
+    double round_trip_s = 0;  // to those it is connected to, the middle one; 0 = unknown
+    std::uint64_t committed_samples = 0;  // of this peer, in certificates it has seen
+    bool dialable = false;
+    std::vector<std::string> addresses;
+    std::string name;  // for people: host name or what the user chose, ≤ 32 bytes
+    std::string version;
+    bool lets_in = false;  // an organiser's: it renews tokens
+
+    // It has no state yet.
+    bool is_newcomer() const { return phase == Phase::starting || phase == Phase::downloading; }
+    // It works towards a step: not one that rests, downloads or leaves.
+    bool is_training() const {
+        return role == Role::trainer && (phase == Phase::computing || phase == Phase::averaging);
+    }
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.peer);
+        visit(2, self.incarnation);
+        visit(3, self.sequence);
+        visit(4, self.role);
+        visit(5, self.phase);
+        visit(6, self.branch);
+        visit(7, self.step);
+        visit(8, self.certificate);
+        visit(9, self.branch_samples);
+        visit(10, self.state_hash);
+        visit(11, self.samples);
+        visit(12, self.samples_per_s);
+        visit(13, self.micro_batch_s);
+        visit(14, self.loss);
+        visit(15, self.accuracy);
+        visit(16, self.accuracy_step);
+        visit(17, self.progress);
+        visit(18, self.upload_bytes_per_s);
+        visit(19, self.download_bytes_per_s);
+        visit(20, self.committed_samples);
+        visit(21, self.dialable);
+        visit(22, self.addresses, status_addresses_max);
+        visit(23, self.name);
+        visit(24, self.version);
+        visit(25, self.round_trip_s);
+        visit(26, self.lets_in);
+    }
+};
+
+}  // namespace dedloc::membership

@@ -1,0 +1,199 @@
+#include "dedloc/membership/status_gossip.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "dedloc/base/printable.h"
+#include "dedloc/membership/hello_message.h"
+#include "dedloc/membership/peers_to_dial.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::membership {
+namespace {
+
+constexpr std::string_view status_domain = "dedloc-status";
+constexpr Duration push_patience = 2s;
+constexpr std::size_t told_at_once = 2;  // statuses in a reply
+constexpr Duration told_pause = 1s;      // between two of others
+constexpr Duration newcomer_for = 5s;    // told of before others
+constexpr Duration own_status_age_max = 50ms;
+// An honest one has less than 3 KiB: its addresses.
+constexpr std::size_t signed_status_bytes_max = 6u << 10;
+constexpr std::size_t name_letters_max = 32;  // of a peer, and of its version
+// Statuses of one process may overtake each other, but not by so many.
+constexpr std::uint64_t restart_distance = 1000;
+
+// The head tells whether a status is news: most of what peers tell of others is not.
+struct StatusHead {
+    PeerId peer;
+    std::uint64_t incarnation = 0;
+    std::uint64_t sequence = 0;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.peer);
+        visit(2, self.incarnation);
+        visit(3, self.sequence);
+    }
+};
+
+// A value that is no number, or none that an honest peer tells, must not reach sums and
+// comparisons.
+void make_sound(Status& status) {
+    for (double* value : {&status.branch_samples,
+                          &status.samples_per_s,
+                          &status.micro_batch_s,
+                          &status.upload_bytes_per_s,
+                          &status.download_bytes_per_s,
+                          &status.round_trip_s,
+                          &status.loss,
+                          &status.accuracy,
+                          &status.progress})
+        if (!std::isfinite(*value) || *value < 0) *value = 0;
+    for (double* part : {&status.accuracy, &status.progress}) *part = std::min(*part, 1.0);
+    if (status.loss > loss_told_max) status.loss = 0;
+    for (std::string* text : {&status.name, &status.version})
+        *text = base::printable(*text, name_letters_max);
+}
+
+}  // namespace
+
+StatusGossip::StatusGossip(runtime::Node node,
+                           p2p::Host& host,
+                           const security::Signer& signer,
+                           const security::Verifier& verifier,
+                           PeerTable& table,
+                           Random& random,
+                           runtime::Scope& scope,
+                           Callbacks callbacks)
+    : node_(node),
+      host_(host),
+      signer_(signer),
+      verifier_(verifier),
+      table_(table),
+      random_(random),
+      scope_(scope),
+      callbacks_(std::move(callbacks)) {}
+
+const Bytes& StatusGossip::own_signed_status() {
+    if (!own_status_.empty() && node_.clock.now() - own_status_at_ <= own_status_age_max)
+        return own_status_;
+    SignedStatus message;
+    message.payload = wire::encode(callbacks_.own_status());
+    message.signature = signer_.sign(status_domain, message.payload);
+    own_status_ = wire::encode(message);
+    own_status_at_ = node_.clock.now();
+    return own_status_;
+}
+
+// A peer that says so itself may have been started again with a clock that was set back.
+bool StatusGossip::is_old(const KnownPeer& known,
+                          std::uint64_t incarnation,
+                          std::uint64_t sequence,
+                          bool from_itself) const {
+    if (known.signed_status.empty() || known.status.incarnation != incarnation) return false;
+    if (sequence > known.status.sequence) return false;
+    return !from_itself || known.status.sequence - sequence < restart_distance;
+}
+
+Ok StatusGossip::take(ByteView signed_status, const PeerId* from) {
+    if (signed_status.size() > signed_status_bytes_max)
+        return make_error(ErrorKind::peer_broke_protocol,
+                          "a status of {} bytes, more than {}",
+                          signed_status.size(),
+                          signed_status_bytes_max);
+    DEDLOC_TRY(const SignedStatus message, wire::decode<SignedStatus>(signed_status));
+    DEDLOC_TRY(const StatusHead head, wire::decode<StatusHead>(message.payload));
+    if (head.peer == host_.id() || head.peer.is_empty()) return {};
+    if (from != nullptr && head.peer != *from)
+        return make_error(ErrorKind::peer_broke_protocol, "a status of somebody else");
+    if (!table_.make_room_for(head.peer, heard_of_for)) return {};
+    KnownPeer* const known = table_.find(head.peer);
+    if (known != nullptr && is_old(*known, head.incarnation, head.sequence, from != nullptr)) {
+        if (from != nullptr) known->received = node_.clock.now();
+        return {};
+    }
+    DEDLOC_TRY(Status status, wire::decode<Status>(message.payload));
+    make_sound(status);
+    if (!verifier_.verify(status.peer, status_domain, message.payload, message.signature))
+        return make_error(ErrorKind::peer_broke_protocol, "a status with a wrong signature");
+    KnownPeer& entry = table_.entry_of(status.peer);
+    // Nobody dials a peer that is connected: the same addresses once more can wait.
+    if (status.addresses != entry.status.addresses || !host_.is_connected(status.peer))
+        host_.add_addresses(status.peer, addresses_to_dial(status.addresses, host_.addresses()));
+    const Status before = std::exchange(entry.status, std::move(status));
+    entry.samples_per_s_most = std::max(entry.samples_per_s_most, entry.status.samples_per_s);
+    entry.signed_status = to_bytes(signed_status);
+    entry.status_at = node_.clock.now();
+    // A peer's own word makes it live; what others tell of it does not.
+    if (from != nullptr) entry.received = node_.clock.now();
+    if (entry.member) callbacks_.on_status(before, entry.status);
+    return {};
+}
+
+Task<Result<Bytes>> StatusGossip::on_push(PeerId from, Bytes request) {
+    if (!table_.is_member(from)) co_return not_greeted();
+    DEDLOC_CO_TRY_VOID(take(request, &from));
+    const TimePoint now = node_.clock.now();
+    KnownPeer& asker = table_.entry_of(from);
+    HelloMessage reply;
+    reply.statuses.push_back(own_signed_status());
+    if (now >= asker.told_of_another + told_pause) {
+        if (const Bytes* another = status_to_tell(from)) reply.statuses.push_back(*another);
+        asker.told_of_another = now;
+    }
+    co_return wire::encode(reply);
+}
+
+// Picks a newcomer's, if there is one, else any other member's. Drawn, as a peer that asks in turn
+// and is answered in turn might hear of the same few for ever.
+const Bytes* StatusGossip::status_to_tell(const PeerId& asker) {
+    const TimePoint now = node_.clock.now();
+    std::vector<const Bytes*> newcomers;
+    std::vector<const Bytes*> others;
+    for (const auto& [peer, known] : table_.all()) {
+        if (!known.member || peer == asker || known.signed_status.empty()) continue;
+        const bool is_new = now < known.first_heard_of + newcomer_for;
+        (is_new ? newcomers : others).push_back(&known.signed_status);
+    }
+    const std::vector<const Bytes*>& from = newcomers.empty() ? others : newcomers;
+    return from.empty() ? nullptr : from[random_.below(from.size())];
+}
+
+void StatusGossip::take_reply(ByteView reply, const PeerId& from) {
+    const auto statuses = wire::decode<HelloMessage>(reply);
+    if (!statuses) return;
+    for (std::size_t i = 0; i < statuses->statuses.size() && i < told_at_once; ++i)
+        (void)take(statuses->statuses[i], i == 0 ? &from : nullptr);
+}
+
+// Signed when there is somebody to be told: alone, phases change many times a second.
+void StatusGossip::push_to_all() {
+    own_status_.clear();
+    for (const auto& [peer, known] : table_.all()) {
+        if (!known.member) continue;
+        const auto [pushing, first] = pushing_.emplace(peer, false);
+        if (first)
+            scope_.spawn("push status", push_to(peer));
+        else
+            pushing->second = true;
+    }
+}
+
+Task<void> StatusGossip::push_to(PeerId peer) {
+    bool again = true;
+    while (again) {
+        pushing_[peer] = false;
+        Bytes status = own_signed_status();
+        const TimePoint deadline = node_.clock.now() + push_patience;
+        auto reply = co_await host_.call(peer, status_method, std::move(status), deadline);
+        again = pushing_[peer] && reply.has_value();
+        if (reply)
+            take_reply(*reply, peer);
+        else if (reply.error().kind() == ErrorKind::denied)
+            callbacks_.on_forgotten_by(peer);
+    }
+    pushing_.erase(peer);
+}
+
+}  // namespace dedloc::membership

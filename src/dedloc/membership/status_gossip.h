@@ -1,0 +1,85 @@
+// StatusGossip: tells members how this peer is doing, and hears how they are.
+//
+// Peers push their signed statuses to each other, and each reply brings the other's back: a peer
+// that has just ended a step learns at once how far the others are. One status a second of somebody
+// else comes in replies, newcomers first, so that two who join at once meet. (Not more: a status is
+// 0.4 KB, and each of forty peers at home answers eighty a second.)
+//
+// Thread: the network thread. Messages: hello_message.h.
+
+#pragma once
+#include <functional>
+#include <map>
+
+#include "dedloc/membership/peer_table.h"
+#include "dedloc/runtime/node.h"
+#include "dedloc/runtime/scope.h"
+#include "dedloc/security/signer.h"
+
+namespace dedloc::membership {
+
+struct SignedStatus {
+    Bytes payload;
+    Bytes signature;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.payload);
+        visit(2, self.signature);
+    }
+};
+
+class StatusGossip {
+  public:
+    struct Callbacks {
+        std::function<Status()> own_status;
+        // Called for a member: what it said before, and what it says now.
+        std::function<void(const Status& before, const Status& now)> on_status;
+        // A member does not know us any more: it was started again, or lost the connection.
+        std::function<void(const PeerId&)> on_forgotten_by;
+    };
+
+    // Tasks run in `scope`, which ends before this.
+    StatusGossip(runtime::Node node,
+                 p2p::Host& host,
+                 const security::Signer& signer,
+                 const security::Verifier& verifier,
+                 PeerTable& table,
+                 Random& random,
+                 runtime::Scope& scope,
+                 Callbacks callbacks);
+
+    // The newest one that was signed, if it is hardly old: nobody tells two from another.
+    const Bytes& own_signed_status();
+    // Believes a status that came from the peer itself (`from`) or that another one told (null).
+    // Errors: peer_broke_protocol.
+    Ok take(ByteView signed_status, const PeerId* from);
+    // Answers a member's push with our status, and now and then another's.
+    Task<Result<Bytes>> on_push(PeerId from, Bytes request);
+    // Pushes to all members. One push at a time to each; what became news meanwhile follows at
+    // once, and only the newest.
+    void push_to_all();
+    bool is_pushing() const { return !pushing_.empty(); }
+
+  private:
+    Task<void> push_to(PeerId peer);
+    bool is_old(const KnownPeer& known,
+                std::uint64_t incarnation,
+                std::uint64_t sequence,
+                bool from_itself) const;
+    const Bytes* status_to_tell(const PeerId& asker);
+    void take_reply(ByteView reply, const PeerId& from);
+
+    runtime::Node node_;
+    p2p::Host& host_;
+    const security::Signer& signer_;
+    const security::Verifier& verifier_;
+    PeerTable& table_;
+    Random& random_;
+    runtime::Scope& scope_;
+    Callbacks callbacks_;
+    std::map<PeerId, bool> pushing_;  // true: something newer waits to be pushed
+    Bytes own_status_;                // signed
+    TimePoint own_status_at_;
+};
+
+}  // namespace dedloc::membership

@@ -1,0 +1,78 @@
+// DeferredGradients: what one peer handed in, what a certificate took of it, and what goes into the
+// next round.
+//
+// Promise 2: a sample enters the model at most once, and what a live peer contributed and the
+// certificate does not include is deferred to the next step, at most one step stale. So there are
+// at most two sums: the fresh one (samples computed at the open step's state) and the deferred one
+// (the previous step's samples, on the ranges that were left out). What is older expires and is
+// counted.
+//
+// Thread: one. Pure; cost linear in the vector.
+
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dedloc/allreduce/contribution.h"
+#include "dedloc/consensus/messages.h"
+#include "dedloc/consensus/planted_bugs.h"
+
+namespace dedloc::replica {
+
+class DeferredGradients {
+  public:
+    // A vector of [gradients | changes of buffers], of which only the first are deferred. Of more
+    // than `samples_max` samples together no round takes a contribution.
+    DeferredGradients(std::uint64_t vector_count,
+                      consensus::PlantedBugs bugs,
+                      std::uint64_t gradients_count,
+                      std::uint64_t samples_max)
+        : vector_count_(vector_count),
+          gradients_count_(gradients_count),
+          samples_max_(samples_max),
+          bugs_(bugs) {}
+
+    // Hands in fresh sums for the open step; combined with what is deferred, which expires where
+    // both are too many samples: refused together, they would be so in all rounds to come.
+    std::shared_ptr<const allreduce::RoundInput> hand_in(consensus::CounterRange samples,
+                                                         std::vector<float> sum);
+    // Sums computed at the state before the open one: they are one step stale already.
+    void hand_in_late(consensus::CounterRange samples, std::vector<float> sum);
+
+    // A commit of the open step. `mine`: this peer's place in the plan, if it has one.
+    void committed(const consensus::Plan& plan,
+                   const consensus::Decision& decision,
+                   std::optional<std::size_t> mine);
+    // The step was decided elsewhere and nobody knows what of ours was in it: at most once wins.
+    void forget();
+
+    // Whole samples that expired or were forgotten, by the fraction of the vector.
+    double samples_expired() const { return samples_expired_; }
+    bool has_deferred() const { return deferred_samples_.size() > 0; }
+
+  private:
+    // So many elements of the vector, of these samples.
+    void expire(consensus::CounterRange samples, std::uint64_t elements);
+    void expire_deferred();
+    std::vector<float> take_fresh();
+    void forget_fresh();
+    void defer(consensus::CounterRange samples,
+               std::vector<float> sum,
+               std::vector<consensus::ElementRange> ranges);
+
+    std::uint64_t vector_count_;
+    std::uint64_t gradients_count_;
+    std::uint64_t samples_max_;
+    consensus::PlantedBugs bugs_;
+    consensus::CounterRange fresh_samples_;
+    // The fresh sums: in what was handed in, unless deferred ones were added there.
+    std::shared_ptr<const allreduce::RoundInput> handed_in_;
+    std::vector<float> fresh_;
+    consensus::CounterRange deferred_samples_;
+    std::vector<consensus::ElementRange> deferred_ranges_;
+    std::vector<float> deferred_;
+    double samples_expired_ = 0;
+};
+
+}  // namespace dedloc::replica

@@ -1,0 +1,67 @@
+#include "dedloc/replica/deferred_gradients.h"
+
+#include <gtest/gtest.h>
+
+namespace dedloc::replica {
+namespace {
+
+consensus::Plan plan_of_two_parts() {
+    consensus::Plan plan;
+    plan.members.resize(1);
+    plan.parts = {{0, 4, 0}, {4, 4, 0}};
+    return plan;
+}
+
+consensus::Decision decision_without_us() {
+    consensus::Decision decision;
+    decision.parts.resize(2);
+    for (consensus::FinishedPart& part : decision.parts) part.included = {0};
+    return decision;
+}
+
+// Six gradients and two buffers. The others' changes of these are in the state by now, and ours
+// began where theirs did.
+TEST(DeferredGradients,
+     gradients_that_came_late_are_in_the_next_step_and_changes_of_buffers_are_not) {
+    DeferredGradients deferred(8, {}, 6, 1000);
+    (void)deferred.hand_in({0, 16}, std::vector<float>(8, 1.0f));
+    deferred.committed(plan_of_two_parts(), decision_without_us(), 0);
+    EXPECT_TRUE(deferred.has_deferred());
+    const auto next = deferred.hand_in({16, 32}, std::vector<float>(8, 10.0f));
+    EXPECT_EQ(next->sum, (std::vector<float>{11, 11, 11, 11, 11, 11, 10, 10}));
+    EXPECT_EQ(next->input.carried_ranges, (std::vector<consensus::ElementRange>{{0, 6}}));
+    EXPECT_EQ(deferred.samples_expired(), 16 * 2.0 / 8);
+}
+
+TEST(DeferredGradients, where_only_buffers_came_late_nothing_is_deferred) {
+    DeferredGradients deferred(8, {}, 4, 1000);
+    (void)deferred.hand_in({0, 16}, std::vector<float>(8, 1.0f));
+    consensus::Decision decision = decision_without_us();
+    decision.parts[0].included = {1};
+    deferred.committed(plan_of_two_parts(), decision, 0);
+    EXPECT_FALSE(deferred.has_deferred());
+    EXPECT_EQ(deferred.hand_in({16, 32}, std::vector<float>(8, 10.0f))->input.carried.size(), 0u);
+}
+
+TEST(DeferredGradients, of_sums_that_are_a_step_old_gradients_go_on) {
+    DeferredGradients deferred(8, {}, 6, 1000);
+    deferred.hand_in_late({0, 16}, std::vector<float>(8, 1.0f));
+    const auto next = deferred.hand_in({16, 32}, std::vector<float>(8, 10.0f));
+    EXPECT_EQ(next->sum, (std::vector<float>{11, 11, 11, 11, 11, 11, 10, 10}));
+}
+
+TEST(DeferredGradients, more_samples_than_a_round_takes_are_not_handed_in_together) {
+    DeferredGradients deferred(8, {}, 8, 40);
+    (void)deferred.hand_in({0, 24}, std::vector<float>(8, 1.0f));
+    deferred.committed(plan_of_two_parts(), decision_without_us(), 0);
+    const auto next = deferred.hand_in({24, 48}, std::vector<float>(8, 10.0f));
+    EXPECT_EQ(next->input.weight_max(), 24u);
+    EXPECT_EQ(next->sum, std::vector<float>(8, 10.0f));
+    EXPECT_EQ(deferred.samples_expired(), 24.0);
+    // The fresh ones are deferred as ever, and fit beside fewer.
+    deferred.committed(plan_of_two_parts(), decision_without_us(), 0);
+    EXPECT_EQ(deferred.hand_in({48, 64}, std::vector<float>(8, 1.0f))->input.weight_max(), 40u);
+}
+
+}  // namespace
+}  // namespace dedloc::replica

@@ -1,0 +1,221 @@
+#include "dedloc/replica/model_state.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "dedloc/codec/codec.h"
+#include "dedloc/tensor/kernels.h"
+
+namespace dedloc::replica {
+
+namespace {
+
+std::string codes_section(std::string_view moment) { return fmt::format("{}.codes", moment); }
+std::string scales_section(std::string_view moment) { return fmt::format("{}.scales", moment); }
+
+optim::MomentSizes sizes_of_moments(const optim::OptimizerConfig& optimizer,
+                                    const run::Layout& layout) {
+    return optim::moment_sizes(optimizer, layout.parameters, layout.parameters_count);
+}
+
+}  // namespace
+
+std::vector<state::Section> empty_moments(const optim::OptimizerConfig& optimizer,
+                                          const run::Layout& layout) {
+    const optim::MomentSizes sizes = sizes_of_moments(optimizer, layout);
+    std::vector<state::Section> sections;
+    for (std::size_t i = 0; i < optim::moments_count(optimizer); ++i) {
+        const std::string_view name = optim::moment_name(optimizer, i);
+        sections.push_back({std::string(name), std::vector<float>(sizes.values, 0.0f)});
+        if (!optimizer.moments_8bit) continue;
+        sections.push_back({.name = codes_section(name),
+                            .values = {},
+                            .codes = Bytes(sizes.codes, 0),
+                            .dtype = state::Dtype::u8});
+        sections.push_back({scales_section(name), std::vector<float>(sizes.scales, 0.0f)});
+    }
+    return sections;
+}
+
+Result<std::shared_ptr<const state::Snapshot>> initial_state(const run::RunFile& run,
+                                                             const run::Layout& layout,
+                                                             std::vector<float> parameters,
+                                                             std::vector<float> buffers) {
+    DEDLOC_CHECK(parameters.size() == layout.parameters_count);
+    DEDLOC_CHECK(buffers.size() == layout.buffers_count);
+    state::SnapshotInfo info;
+    info.run = run::run_hash(run);
+    info.branch = info.run;
+    std::vector<state::Section> sections;
+    sections.push_back({std::string(parameters_section), std::move(parameters)});
+    for (state::Section& moment : empty_moments(run.optimizer, layout))
+        sections.push_back(std::move(moment));
+    sections.push_back({std::string(buffers_section), std::move(buffers)});
+    return state::Snapshot::make(std::move(info), std::move(sections));
+}
+
+std::uint64_t state_bytes_most(const run::RunFile& run, const run::Layout& layout) {
+    const std::uint64_t numbers = layout.parameters_count + layout.buffers_count;
+    return state::prefix_bytes_max + numbers * sizeof(float) +
+           optim::moments_count(run.optimizer) * sizes_of_moments(run.optimizer, layout).bytes();
+}
+
+Ok check_state(const run::RunFile& run,
+               const run::Layout& layout,
+               const state::Snapshot& snapshot) {
+    if (snapshot.info().run != run::run_hash(run))
+        return make_error(ErrorKind::bad_input,
+                          "the state belongs to run {}, this is run {}",
+                          snapshot.info().run.short_hex(),
+                          run::run_hash(run).short_hex());
+    const auto check = [&](std::string_view name,
+                           std::size_t count,
+                           state::Dtype dtype = state::Dtype::fp32) -> Ok {
+        const state::Section* section = snapshot.find(name);
+        if (section == nullptr || section->elements() != count || section->dtype != dtype)
+            return make_error(ErrorKind::bad_input,
+                              "the state's section '{}' does not fit the model: {} numbers, {} "
+                              "expected (another version of the program made it?)",
+                              name,
+                              section == nullptr ? 0 : section->elements(),
+                              count);
+        return {};
+    };
+    DEDLOC_TRY_VOID(check(parameters_section, layout.parameters_count));
+    DEDLOC_TRY_VOID(check(buffers_section, layout.buffers_count));
+    for (const state::Section& moment : empty_moments(run.optimizer, layout))
+        DEDLOC_TRY_VOID(check(moment.name, moment.elements(), moment.dtype));
+    return {};
+}
+
+std::span<const float> parameters_of(const state::Snapshot& snapshot) {
+    const state::Section* section = snapshot.find(parameters_section);
+    DEDLOC_CHECK(section != nullptr);
+    return section->values;
+}
+
+std::span<const float> buffers_of(const state::Snapshot& snapshot) {
+    const state::Section* section = snapshot.find(buffers_section);
+    DEDLOC_CHECK(section != nullptr);
+    return section->values;
+}
+
+namespace {
+
+Ok decode_part(std::uint32_t number,  // of the codec
+               std::size_t part,
+               const SharedBytes& encoded,
+               std::span<float> out) {
+    if (!encoded) return make_error(ErrorKind::not_found, "averaged part {} is missing", part);
+    DEDLOC_TRY(const codec::CodecId codec, codec::codec_from_number(number));
+    DEDLOC_TRY_VOID(codec::decode(codec, *encoded, out));
+    if (tensor::all_finite(out)) return {};
+    return make_error(
+        ErrorKind::peer_broke_protocol, "averaged part {} has numbers that are not finite", part);
+}
+
+// The sections after the step, whatever numbers that gives.
+std::vector<state::Section> stepped_sections(const run::RunFile& run,
+                                             const run::Layout& layout,
+                                             const state::Snapshot& before,
+                                             std::span<const float> average,
+                                             optim::StepReport& report,
+                                             const optim::ParallelFor& parallel_for) {
+    std::vector<state::Section> sections(before.sections().size());
+    const std::size_t parameters_count = layout.parameters_count;
+    parallel_for(sections.size(), [&](std::size_t i) {
+        const state::Section& old = before.sections()[i];
+        sections[i] = old;
+        if (old.name == buffers_section)
+            tensor::add_weighted(sections[i].values, average.subspan(parameters_count), 1.0f);
+    });
+    std::span<float> parameters;
+    std::vector<optim::MomentView> moments(optim::moments_count(run.optimizer));
+    for (state::Section& section : sections) {
+        if (section.name == parameters_section) parameters = section.values;
+        for (std::size_t i = 0; i < moments.size(); ++i) {
+            const std::string_view name = optim::moment_name(run.optimizer, i);
+            if (section.name == name) moments[i].values = section.values;
+            if (section.name == codes_section(name)) moments[i].codes = section.codes;
+            if (section.name == scales_section(name)) moments[i].scales = section.values;
+        }
+    }
+    report = optim::step(run.optimizer,
+                         layout.parameters,
+                         before.step(),
+                         parameters,
+                         average.first(parameters_count),
+                         moments,
+                         parallel_for);
+    return sections;
+}
+
+bool all_finite(const std::vector<state::Section>& sections,
+                const optim::ParallelFor& parallel_for) {
+    std::atomic<bool> finite = true;
+    parallel_for(sections.size(), [&](std::size_t i) {
+        if (!tensor::all_finite(sections[i].values)) finite = false;
+    });
+    return finite;
+}
+
+}  // namespace
+
+Result<AveragedVector> averaged_vector(const run::Layout& layout,
+                                       const consensus::Plan& plan,
+                                       const std::vector<SharedBytes>& encoded_parts,
+                                       const optim::ParallelFor& parallel_for) {
+    if (encoded_parts.size() != plan.parts.size())
+        return make_error(ErrorKind::peer_broke_protocol,
+                          "a step with {} averages for the {} parts of its plan",
+                          encoded_parts.size(),
+                          plan.parts.size());
+    std::uint64_t count = 0;
+    for (const consensus::PlanPart& part : plan.parts) {
+        if (part.offset != count || part.count > layout.vector_count() - count)
+            return make_error(ErrorKind::peer_broke_protocol, "averaged parts that do not fit");
+        count += part.count;
+    }
+    if (count != layout.vector_count())
+        return make_error(ErrorKind::peer_broke_protocol,
+                          "an average of {} numbers for a model of {}",
+                          count,
+                          layout.vector_count());
+    AveragedVector average;
+    average.count = layout.vector_count();
+    average.values = std::make_unique_for_overwrite<float[]>(average.count);
+    std::vector<Ok> decoded(plan.parts.size());
+    parallel_for(plan.parts.size(), [&](std::size_t i) {
+        const consensus::PlanPart& part = plan.parts[i];
+        const std::span<float> stretch(average.values.get() + part.offset,
+                                       static_cast<std::size_t>(part.count));
+        decoded[i] = decode_part(plan.codec_of(part), i, encoded_parts[i], stretch);
+    });
+    for (Ok& one : decoded)
+        if (!one) return std::move(one).error();
+    return average;
+}
+
+Result<std::shared_ptr<const state::Snapshot>> next_state(const run::RunFile& run,
+                                                          const run::Layout& layout,
+                                                          const state::Snapshot& before,
+                                                          const consensus::Decision& decision,
+                                                          std::span<const float> average,
+                                                          StepFacts* facts,
+                                                          const optim::ParallelFor& parallel_for) {
+    DEDLOC_CHECK(average.size() == layout.vector_count());
+    StepFacts found;
+    std::vector<state::Section> sections =
+        stepped_sections(run, layout, before, average, found.optimizer, parallel_for);
+    found.kept_back = !all_finite(sections, parallel_for);
+    if (found.kept_back) sections = before.sections();
+    if (facts != nullptr) *facts = found;
+    state::SnapshotInfo info = before.info();
+    info.branch = decision.instance.branch;
+    info.step = decision.instance.step + 1;
+    info.samples = static_cast<std::uint64_t>(std::floor(decision.branch_samples));
+    return state::Snapshot::make(std::move(info), std::move(sections));
+}
+
+}  // namespace dedloc::replica

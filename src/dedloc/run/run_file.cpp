@@ -1,0 +1,340 @@
+// One list of fields (visit_fields) says keys, bounds and order; reading, writing, comparing and
+// the search for misspelt keys all walk that list. Each section's part of it is in sections/, or is
+// its task's (task_section.h).
+
+#include "dedloc/run/run_file.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "dedloc/base/peer_id.h"
+#include "dedloc/run/ascii_toml.h"
+#include "dedloc/run/field_words.h"
+#include "dedloc/run/run_checks.h"
+#include "dedloc/run/sections/access.h"
+#include "dedloc/run/sections/averaging.h"
+#include "dedloc/run/sections/local.h"
+#include "dedloc/run/sections/optimizer.h"
+#include "dedloc/run/sections/robust.h"
+#include "dedloc/run/toml_reader.h"
+#include "dedloc/security/hash.h"
+
+namespace dedloc::run {
+namespace {
+
+// Versions are written, so that they are hashed, and may be asked for; they cannot be chosen.
+struct Versions {
+    std::uint64_t format = run_format;
+    std::uint64_t numerics = numerics_version;
+    std::uint64_t optimizer_numerics = optim::numerics_version;
+    std::uint64_t robust_numerics = robust_numerics_version;
+};
+
+template <typename Visitor>
+void visit_versions(Visitor& visit, const Versions& versions, bool robust) {
+    visit("format", versions.format);
+    visit("numerics", versions.numerics);
+    visit("optimizer_numerics", versions.optimizer_numerics);
+    if (robust) visit("robust_numerics", versions.robust_numerics);
+}
+
+// A rule for a value whose own rule nobody knows: peers sent it in its canonical form.
+SectionRule any_rule(const SectionValue& value) {
+    if (std::holds_alternative<bool>(value)) return std::monostate();
+    if (std::holds_alternative<std::uint64_t>(value)) return Integers{};
+    if (std::holds_alternative<double>(value))
+        return Numbers{std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max()};
+    return Text{.bytes_max = task_text_bytes_max};
+}
+
+// `sections` are complete: they have the fields of the schema, if there is one, in its order.
+template <typename Visitor, typename Sections>
+void visit_sections(Visitor& visit, Sections& sections, const TaskSchema* schema) {
+    for (std::size_t s = 0; s < sections.size(); ++s)
+        for (std::size_t f = 0; f < sections[s].fields.size(); ++f) {
+            auto& field = sections[s].fields[f];
+            const SectionRule rule =
+                schema ? schema->sections[s].fields[f].rule : any_rule(field.value);
+            visit_section_value(
+                visit, fmt::format("{}.{}", sections[s].name, field.key), field.value, rule);
+        }
+}
+
+// Which fields there are depends on task.kind, on whether there are sections [local] and
+// [robust], on [access], and on whether codecs are adaptive; these are therefore looked at before
+// them.
+template <typename Visitor, typename Run, typename Sections>
+void visit_fields(Visitor& visit, Run& run, Sections& sections) {
+    visit("name", run.name, Text{.bytes_max = 64, .required = true});
+    visit("protocol", run.protocol, Choice{{"native"}});
+    visit("task.kind", run.task.kind, Text{});
+    visit("task.model", run.task.model, Text{});
+    visit("task.data", run.task.data, Text{.bytes_max = 1024});
+    visit("task.seed", run.task.seed, Integers{});
+    visit("task.precision", run.task.precision, Choice{{"fp32", "bf16", "fp16"}});
+    visit_sections(visit, sections, find_task_schema(run.task.kind));
+    visit("batch.target", run.batch.target, Integers{1, samples_per_step_max});
+    visit("batch.micro", run.batch.micro, IntegersOrAuto{1, samples_per_step_max});
+    visit_optimizer(visit, run.optimizer);
+    if (run.local) visit_local(visit, *run.local);
+    visit_averaging(visit, run.averaging);
+    if (run.robust) visit_robust(visit, *run.robust);
+    if (run.access) visit_access(visit, *run.access);
+    visit("stop.steps", run.stop.steps, Integers{0, steps_max});
+    visit("stop.samples", run.stop.samples, Integers{});
+    visit("stop.accuracy", run.stop.accuracy, Numbers{0, 1});
+    visit("checkpoint.every", run.checkpoint_every, Integers{0, steps_max});
+    visit("evaluate.every", run.evaluate_every, Integers{0, steps_max});
+}
+
+std::vector<Word> words_of(const RunFile& run, bool all = false) {
+    const std::vector<Section> sections = complete_sections(run.task);
+    WordCollector collector;
+    collector.all = all;
+    visit_versions(collector, Versions{}, run.robust.has_value());
+    visit_fields(collector, run, sections);
+    return std::move(collector.words);
+}
+
+bool stands_before(const toml::node& a, const toml::node& b) {
+    const auto& left = a.source().begin;
+    const auto& right = b.source().begin;
+    return left.line != right.line ? left.line < right.line : left.column < right.column;
+}
+
+struct Entry {
+    std::string key;
+    const toml::node* node;
+};
+
+// Entries of a table as they follow each other in the file, whatever their names.
+std::vector<Entry> in_file_order(const toml::table& table) {
+    std::vector<Entry> entries;
+    for (const auto& [key, node] : table) entries.push_back({std::string(key.str()), &node});
+    std::ranges::sort(
+        entries, [](const Entry& a, const Entry& b) { return stands_before(*a.node, *b.node); });
+    return entries;
+}
+
+std::optional<SectionValue> value_of(const toml::node& node) {
+    if (const auto* flag = node.as_boolean()) return flag->get();
+    if (const auto* number = node.as_floating_point()) return number->get();
+    if (const auto* text = node.as_string()) return std::string(text->get());
+    const auto* integer = node.as_integer();
+    if (!integer || integer->get() < 0) return std::nullopt;
+    return static_cast<std::uint64_t>(integer->get());
+}
+
+// The sections of a task that nobody registered, of a file in canonical form. What does not fit
+// stays an unknown key.
+std::vector<Section> unregistered_sections(const toml::table& root, const RunFile& run) {
+    std::vector<Section> sections;
+    const std::vector<Word> ours = words_of(run);
+    const auto is_ours = [&ours](std::string_view name) {
+        return std::ranges::any_of(ours, [name](const Word& word) {
+            return word.key == name || word.key.starts_with(std::string(name) + ".");
+        });
+    };
+    for (const auto& [name, node] : in_file_order(root)) {
+        const toml::table* table = node->as_table();
+        if (!table || is_ours(name) || sections.size() == task_sections_max) continue;
+        Section section{name, {}};
+        for (const auto& [key, value] : in_file_order(*table))
+            if (auto known = value_of(*value); known && section.fields.size() < task_keys_max)
+                section.fields.push_back({key, *std::move(known)});
+        sections.push_back(std::move(section));
+    }
+    return sections;
+}
+
+// By kind of task. A function's own, so that registrations of other sources find it made.
+std::map<std::string, RunCheck>& run_checks() {
+    static std::map<std::string, RunCheck> checks;
+    return checks;
+}
+
+void check_local(const RunFile& run, TomlReader& reader) {
+    const LocalConfig& local = *run.local;
+    if (local.batch == 0)
+        reader.fail_key("local",
+                        "[local] needs 'batch', the samples of one inner step of one peer; write: "
+                        "batch = 64");
+    if (run.batch.micro != micro_auto && local.batch % run.batch.micro != 0)
+        reader.fail_key("local.batch",
+                        fmt::format("'local.batch' ({}) must be a multiple of 'batch.micro' ({})",
+                                    local.batch,
+                                    run.batch.micro));
+    if (local.batch > run.batch.target)
+        reader.fail_key("local.batch",
+                        fmt::format("'local.batch' ({}) must not exceed 'batch.target' ({}), which "
+                                    "is what all peers together compute between two averages",
+                                    local.batch,
+                                    run.batch.target));
+    if (const Ok schedule = optim::check(local.optimizer.schedule); !schedule)
+        reader.fail_key("local.schedule.total_steps", schedule.error().message());
+    if (const Ok optimizer = optim::check(local.optimizer); !optimizer)
+        reader.fail_key("local.optimizer.kind", optimizer.error().message());
+    if (local.optimizer.moments_8bit)
+        reader.fail_key("local.optimizer.moments_8bit",
+                        "local updates keep their moments in fp32: only [optimizer] has 8 bits");
+    if (run.averaging.delayed)
+        reader.fail_key("averaging.delayed",
+                        "'averaging.delayed' and [local] exclude each other: a peer that makes "
+                        "steps of its own cannot do so while the last ones are averaged; with "
+                        "[local] a larger 'batch.target' makes averages rarer");
+}
+
+void check_robust(const RunFile& run, TomlReader& reader) {
+    if (run.robust->tau <= 0)
+        reader.fail_key("robust.tau",
+                        "'robust.tau' (0) clips every gradient to nothing: write about the length "
+                        "of an honest mean gradient, such as 4");
+    if (run.local)
+        reader.fail_key("robust",
+                        "[robust] and [local] exclude each other: what a peer hands in after steps "
+                        "of its own is no gradient that others could clip to a common length");
+    if (run.averaging.delayed && run.robust->check > 0)
+        reader.fail_key("averaging.delayed",
+                        "'averaging.delayed' and checks of gradients exclude each other: gradients "
+                        "are computed at a state that rounds do not name; write 'check = 0' into "
+                        "[robust], or leave 'delayed' away");
+    if (run.robust->check <= 0 && run.robust->probation > 0)
+        reader.fail_key("robust.probation",
+                        "'robust.probation' needs 'robust.check': a newcomer whose contributions "
+                        "nobody checks would never weigh anything; write 'probation = 0'");
+}
+
+void check_access(const RunFile& run, TomlReader& reader) {
+    if (!PeerId::from_text(run.access->authority))
+        reader.fail_key("access.authority",
+                        "'access.authority' names the key that lets people in, such as 12D3KooW…; "
+                        "leave [access] out, and `dedloc host --admit list` writes one");
+}
+
+void check_together(const RunFile& run, TomlReader& reader) {
+    if (run.batch.micro > run.batch.target)
+        reader.fail_key("batch.micro",
+                        fmt::format("'batch.micro' ({}) must not exceed 'batch.target' ({})",
+                                    run.batch.micro,
+                                    run.batch.target));
+    if (const Ok schedule = optim::check(run.optimizer.schedule); !schedule)
+        reader.fail_key("schedule.total_steps", schedule.error().message());
+    if (const Ok optimizer = optim::check(run.optimizer); !optimizer)
+        reader.fail_key("optimizer.kind", optimizer.error().message());
+    if (run.averaging.round_deadline_min > run.averaging.round_deadline_max)
+        reader.fail_key("averaging.round_deadline_min",
+                        fmt::format("'averaging.round_deadline_min' ({}) must not exceed "
+                                    "'averaging.round_deadline_max' ({})",
+                                    to_word(run.averaging.round_deadline_min),
+                                    to_word(run.averaging.round_deadline_max)));
+    if (run.local) check_local(run, reader);
+    if (run.robust) check_robust(run, reader);
+    if (run.access) check_access(run, reader);
+    const TaskSchema* schema = find_task_schema(run.task.kind);
+    if (!schema) return;
+    Ok task = schema->check ? schema->check(run.task) : Ok();
+    const auto check = run_checks().find(run.task.kind);
+    if (task && check != run_checks().end()) task = check->second(run);
+    const std::string_view at = schema->sections.empty() ? "task.model" : schema->sections[0].name;
+    if (!task) reader.fail_key(at, task.error().message());
+}
+
+std::string_view section_or_none(bool there) { return there ? "a section" : "none"; }
+
+}  // namespace
+
+void register_run_check(std::string kind, RunCheck check) {
+    run_checks().emplace(std::move(kind), std::move(check));
+}
+
+Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name) {
+    if (text.size() > run_file_bytes_max)
+        return make_error(ErrorKind::bad_input,
+                          "{}: {} bytes are too many for a run file; at most {} are read",
+                          file_name,
+                          text.size(),
+                          run_file_bytes_max);
+    DEDLOC_TRY(const std::string safe, ascii_toml(text, file_name));
+    const toml::parse_result parsed = toml::parse(safe, std::string(file_name));
+    if (!parsed) {
+        const auto& at = parsed.error().source().begin;
+        return make_error(ErrorKind::bad_input,
+                          "{}:{}:{}: {}",
+                          file_name,
+                          at.line,
+                          at.column,
+                          parsed.error().description());
+    }
+    const toml::table& root = parsed.table();
+    RunFile run;
+    run.task = default_task();
+    run.task.kind = root["task"]["kind"].value_or(run.task.kind);
+    if (root.contains("local")) run.local.emplace();
+    if (root.contains("robust")) run.robust.emplace();
+    if (root.contains("access")) run.access.emplace();
+    if (root["averaging"]["codec"].value_or(std::string_view()) == adaptive)
+        run.averaging.codec.reset();
+    TomlReader reader(root, file_name);
+    visit_versions(reader, Versions{}, run.robust.has_value());
+    // First of all: in a file of another version a key that nobody knows here is no misspelt one.
+    if (reader.error) return *std::move(reader.error);
+    // Only peers say their format.
+    if (!find_task_schema(run.task.kind) && root.contains("format"))
+        run.task.sections = unregistered_sections(root, run);
+    run.task.sections = complete_sections(run.task);
+    const std::vector<Word> known = words_of(run, true);
+    if (auto unknown = UnknownKey(file_name, known).look(root)) return *std::move(unknown);
+    visit_fields(reader, run, run.task.sections);
+    if (!reader.error) check_together(run, reader);
+    if (reader.error) return *std::move(reader.error);
+    return run;
+}
+
+std::string to_toml(const RunFile& run) {
+    const std::vector<Word> words = words_of(run);
+    std::string text;
+    std::string_view section;
+    for (const Word& word : words) {
+        const std::string_view here = section_of(word.key);
+        if (here != section) {
+            text += fmt::format("\n[{}]\n", here);
+            section = here;
+        }
+        text += fmt::format("{} = {}\n", last_part(word.key), word.text);
+    }
+    return text;
+}
+
+Digest run_hash(const RunFile& run) { return security::sha256(as_bytes(to_toml(run))); }
+
+std::vector<std::string> differences(const RunFile& here, const RunFile& there) {
+    const std::vector<Word> ours = words_of(here);
+    const std::vector<Word> theirs = words_of(there);
+    std::vector<std::string> sentences;
+    if (here.local.has_value() != there.local.has_value())
+        sentences.push_back(fmt::format("local: {} here, {} there",
+                                        section_or_none(here.local.has_value()),
+                                        section_or_none(there.local.has_value())));
+    if (here.robust.has_value() != there.robust.has_value())
+        sentences.push_back(fmt::format("robust: {} here, {} there",
+                                        section_or_none(here.robust.has_value()),
+                                        section_or_none(there.robust.has_value())));
+    if (here.access.has_value() != there.access.has_value())
+        sentences.push_back(fmt::format("access: {} here, {} there",
+                                        section_or_none(here.access.has_value()),
+                                        section_or_none(there.access.has_value())));
+    for (const Word& our : ours) {
+        const auto their = std::find_if(
+            theirs.begin(), theirs.end(), [&](const Word& word) { return word.key == our.key; });
+        // Fields that only one of them has follow from task.kind, from [local] or from the codec.
+        if (their != theirs.end() && their->text != our.text)
+            sentences.push_back(
+                fmt::format("{}: {} here, {} there", our.key, our.text, their->text));
+    }
+    return sentences;
+}
+
+}  // namespace dedloc::run

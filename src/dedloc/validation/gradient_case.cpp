@@ -1,0 +1,182 @@
+#include "dedloc/validation/gradient_case.h"
+
+#include <algorithm>
+
+#include "dedloc/wire/message.h"
+
+namespace dedloc::validation {
+namespace {
+
+using robust::Offence;
+using robust::Order;
+using robust::OrderKind;
+using robust::Ruling;
+
+Error unproved(std::string_view why) {
+    return make_error(ErrorKind::peer_broke_protocol, "evidence does not prove an order: {}", why);
+}
+
+Result<std::vector<ReadCase>> read_cases(ByteView bytes,
+                                         const averaging::EvidenceContext& context) {
+    const auto evidence = wire::decode<GradientEvidence>(bytes);
+    if (!evidence) return unproved("it cannot be read");
+    std::vector<ReadCase> cases;
+    for (const GradientCase& each : evidence->cases) {
+        DEDLOC_TRY(ReadCase read, read_case(each, context.verifier));
+        cases.push_back(std::move(read));
+    }
+    return cases;
+}
+
+std::set<PeerId> peers_of(const std::vector<consensus::Voter>& voters) {
+    std::set<PeerId> peers;
+    for (const consensus::Voter& voter : voters) peers.insert(voter.peer);
+    return peers;
+}
+
+bool finds_guilty(const CaseOutcome& outcome, const ReadCase& read, const PeerId& subject) {
+    if (outcome.ruling == Ruling::author_guilty) return read.author == subject;
+    return outcome.ruling == Ruling::accuser_guilty &&
+           std::ranges::find(outcome.guilty, subject) != outcome.guilty.end();
+}
+
+class GradientJudge {
+  public:
+    explicit GradientJudge(GradientRules rules) : rules_(std::move(rules)) {}
+
+    Ok mistaken(const Order& order, ByteView bytes, const averaging::EvidenceContext& c) const {
+        DEDLOC_TRY(const auto cases, read_cases(bytes, c));
+        if (order.kind != OrderKind::probation || cases.size() != 1)
+            return unproved("one mistake puts a peer on probation");
+        if (order.from_step > cases.front().plan->instance.step + case_steps_max)
+            return unproved("it is about a mistake of long ago");
+        const CaseOutcome outcome = judge_case(cases.front(), peers_of(c.voters), rules_.tolerance);
+        if (finds_guilty(outcome, cases.front(), order.subject)) return {};
+        return unproved("too few compute something else than it does");
+    }
+
+    // That it erred before is certified already: by the order that told it, or that let it in
+    // again.
+    Ok banned(const Order& order, ByteView bytes, const averaging::EvidenceContext& c) const {
+        DEDLOC_TRY(const auto cases, read_cases(bytes, c));
+        if (order.kind != OrderKind::ban || cases.size() != 1)
+            return unproved("one more wrong contribution bans a peer");
+        const ReadCase& again = cases.front();
+        const std::uint64_t step = again.plan->instance.step;
+        if (order.from_step > step + case_steps_max)
+            return unproved("it is about a mistake of long ago");
+        const CaseOutcome outcome = judge_case(again, peers_of(c.voters), rules_.tolerance);
+        if (!finds_guilty(outcome, again, order.subject))
+            return unproved("too few compute something else than it does");
+        const Order* const pardon = c.orders.pardon_of(order.subject, order.from_step);
+        if (pardon != nullptr && step > pardon->from_step) return {};
+        const Order* const told = c.orders.mistake_of(order.subject, order.from_step);
+        if (told == nullptr || again.author != order.subject || !again.weightless)
+            return unproved("nothing says that it had erred before");
+        // Its carried samples, and the step that was open, were computed before.
+        if (step <= told->from_step + 1)
+            return unproved("it may have computed that before it was told");
+        return {};
+    }
+
+    Ok vouched(const Order& order, ByteView bytes, const averaging::EvidenceContext& c) const {
+        DEDLOC_TRY(const auto cases, read_cases(bytes, c));
+        if (order.kind != OrderKind::vouch) return unproved("it is evidence for nothing bad");
+        const Order* const erred = c.orders.probation_of(order.subject, order.from_step);
+        const bool pardons = c.orders.mistake_of(order.subject, order.from_step) != nullptr;
+        if (pardons != (order.offence == Offence::mistaken))
+            return unproved("it does not say whether the peer had erred");
+        if (c.orders.pardon_of(order.subject, order.from_step) != nullptr)
+            return unproved("a pardon is not replaced");
+        if (cases.empty()) {
+            if (c.voted_lately && erred == nullptr) return {};
+            return unproved("the peer was no voter");
+        }
+        if (cases.size() < rules_.right_needed) return unproved("it was found right too rarely");
+        if (erred != nullptr && cases.front().plan->instance.step <= erred->from_step)
+            return unproved("it was right only before it erred");
+        for (std::size_t i = 0; i < cases.size(); ++i) {
+            const CaseOutcome outcome = judge_case(cases[i], peers_of(c.voters), rules_.tolerance);
+            const bool later =
+                i == 0 || cases[i].plan->instance.step > cases[i - 1].plan->instance.step;
+            if (!later || cases[i].author != order.subject || outcome.agreeing == 0 ||
+                outcome.ruling == Ruling::author_guilty)
+                return unproved("nobody finds it right");
+        }
+        return {};
+    }
+
+  private:
+    GradientRules rules_;
+};
+
+}  // namespace
+
+std::size_t agreement_needed(std::size_t voters) {
+    return std::max<std::size_t>(2, (voters + 1) / 2);
+}
+
+Result<ReadCase> read_case(const GradientCase& from, const security::Verifier& verifier) {
+    auto plan = wire::decode<consensus::Plan>(from.plan);
+    if (!plan || plan->members.empty() || plan->parts.empty())
+        return unproved("its plan cannot be read");
+    const averaging::DrawMessage& draw = from.proof.draw;
+    if (draw.plan != consensus::decision_digest(from.plan) || from.proof.answers.size() != 1)
+        return unproved("its draw is of another plan");
+    DEDLOC_TRY_VOID(averaging::check_draw(verifier, *plan, draw));
+    const averaging::SignedBy& answer = from.proof.answers.front();
+    if (answer.member >= plan->members.size()) return unproved("a stranger answers");
+    ReadCase read;
+    read.plan = std::make_shared<const consensus::Plan>(*std::move(plan));
+    read.author = read.plan->members[answer.member].peer;
+    read.weightless = read.plan->members[answer.member].weightless;
+    DEDLOC_TRY(read.rows, averaging::rows_of(verifier, *read.plan, draw, answer));
+    const Digest digest = averaging::digest_of(draw);
+    for (const averaging::SignedBy& signed_by : from.findings) {
+        const auto finding = wire::decode<Finding>(signed_by.payload);
+        if (!finding || finding->draw != digest || finding->target != answer.member ||
+            signed_by.member >= read.plan->members.size() || signed_by.member == answer.member)
+            return unproved("a finding is about something else");
+        const PeerId& finder = read.plan->members[signed_by.member].peer;
+        if (!verifier.verify(finder, finding_domain, signed_by.payload, signed_by.signature))
+            return unproved("a finding is not signed");
+        DEDLOC_TRY(auto rows, robust::decode_rows(finding->rows, read.rows.size()));
+        if (!read.findings.emplace(finder, std::move(rows)).second)
+            return unproved("a validator is named twice");
+    }
+    return read;
+}
+
+CaseOutcome judge_case(const ReadCase& read, const std::set<PeerId>& voters, double tolerance) {
+    CaseOutcome outcome;
+    std::set<PeerId> jury;
+    for (const auto& [finder, rows] : read.findings)
+        if (voters.contains(finder)) jury.insert(finder);
+    if (jury.empty()) return outcome;
+    robust::Case judged(read.rows, *jury.begin(), jury, tolerance);
+    for (const PeerId& finder : jury) {
+        (void)judged.add(finder, read.findings.at(finder));
+        if (robust::agree(read.rows, read.findings.at(finder), tolerance)) ++outcome.agreeing;
+    }
+    outcome.ruling = judged.ruling(agreement_needed(voters.size()));
+    outcome.guilty = judged.guilty();
+    return outcome;
+}
+
+void add_gradient_rules(averaging::EvidenceRules& rules, GradientRules of) {
+    const auto judge = std::make_shared<const GradientJudge>(std::move(of));
+    const auto add = [&](Offence offence, auto method) {
+        rules.add(
+            offence,
+            [judge, method](
+                const Order& order, ByteView bytes, const averaging::EvidenceContext& context) {
+                return ((*judge).*method)(order, bytes, context);
+            });
+    };
+    add(Offence::mistaken, &GradientJudge::mistaken);
+    add(Offence::mistaken, &GradientJudge::vouched);
+    add(Offence::wrong_gradient, &GradientJudge::banned);
+    add(Offence::none, &GradientJudge::vouched);
+}
+
+}  // namespace dedloc::validation

@@ -1,0 +1,99 @@
+// GradientCase: what validators found about one contribution, as evidence that convinces whoever
+// reads it: the round's draw, the rows that the author signed, and the rows that others computed
+// again from its sample numbers, each signed by who computed them.
+//
+//   probation, mistaken   one case in which as many as it takes compute something else than the
+//                         author does and agree with each other; or as many agree with the author
+//                         and the subject alone does not
+//   ban, wrong_gradient   one such case about its contribution to a round in which it weighed
+//                         nothing already, and had been told of a mistake two steps before; or any
+//                         such case, after the subject had been let in again
+//   vouch                 cases of different rounds in which others find the author right, as many
+//                         as the run wants; or none, and the subject was a voter a moment ago.
+//                         A peer that had erred gets one that says so (`mistaken`)
+//
+// Thread: any; pure. Errors: peer_broke_protocol.
+
+#pragma once
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "dedloc/averaging/evidence.h"
+#include "dedloc/averaging/round_proof.h"
+#include "dedloc/robust/cases.h"
+
+namespace dedloc::validation {
+
+inline constexpr std::string_view finding_domain = "dedloc-finding";
+inline constexpr std::size_t cases_max = 16;         // of one order
+inline constexpr std::uint64_t case_steps_max = 50;  // between a mistake and its order
+
+// How many voters have to find the same, so that liars who are fewer than half of them are not
+// enough. An author cannot judge itself, so it is no majority.
+std::size_t agreement_needed(std::size_t voters);
+
+// "Computed again, the contribution of that member has these rows." Signed by a member.
+struct Finding {
+    Digest draw;
+    std::uint32_t target = 0;  // index into the plan's members
+    Bytes rows;                // one an owner (averaging/round_proof.h)
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.draw);
+        visit(2, self.target);
+        visit(3, self.rows);
+    }
+};
+
+struct GradientCase {
+    Bytes plan;
+    averaging::Proof proof;  // the draw, and the author's answer alone
+    std::vector<averaging::SignedBy> findings;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.plan);
+        visit(2, self.proof);
+        visit(3, self.findings, consensus::members_max);
+    }
+};
+
+struct GradientEvidence {
+    std::vector<GradientCase> cases;
+    bool voted = false;  // of a vouch without cases: the subject was a voter a moment ago
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.cases, cases_max);
+        visit(2, self.voted);
+    }
+};
+
+// One whose signatures hold.
+struct ReadCase {
+    std::shared_ptr<const consensus::Plan> plan;
+    PeerId author;
+    bool weightless = false;  // the author, in that round
+    std::vector<robust::Row> rows;
+    std::map<PeerId, std::vector<robust::Row>> findings;
+};
+Result<ReadCase> read_case(const GradientCase& from, const security::Verifier& verifier);
+
+// The outcome that follows from the findings of `voters`.
+struct CaseOutcome {
+    robust::Ruling ruling = robust::Ruling::open;
+    std::vector<PeerId> guilty;  // the accusers, of accuser_guilty
+    std::size_t agreeing = 0;    // with the author
+};
+CaseOutcome judge_case(const ReadCase& read, const std::set<PeerId>& voters, double tolerance);
+
+struct GradientRules {
+    double tolerance = 0;
+    std::uint32_t right_needed = 3;
+};
+void add_gradient_rules(averaging::EvidenceRules& rules, GradientRules of);
+
+}  // namespace dedloc::validation

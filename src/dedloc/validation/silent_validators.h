@@ -1,0 +1,47 @@
+// SilentValidators: who offers to check others' contributions, is drawn, and does not answer. Its
+// checks are made by deputies; but each of them comes later for it. One round may be a broken
+// connection; whoever answered nothing since the first of two such rounds, and brought something
+// to every round meanwhile, is testified against. As so many voters say so that one of them is
+// honest, it is put on probation.
+//
+// Bounds: memory_max validators and as many rounds. Thread: the network thread.
+
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+
+#include "dedloc/averaging/evidence.h"
+
+namespace dedloc::validation {
+
+class SilentValidators {
+  public:
+    static constexpr std::size_t memory_max = 64;
+
+    // It answered a check, of whichever round.
+    void answered(const PeerId& validator) { missed_.erase(validator); }
+    // It was drawn in the round of that step, and has not answered by now. True: not for the first
+    // time since it answered last.
+    bool missed(const PeerId& validator, std::uint64_t step);
+
+    // Somebody testifies, of a round with this plan. The evidence, once, if enough of `voters` do.
+    std::optional<averaging::Evidence> take(const security::Verifier& verifier,
+                                            const Bytes& plan_bytes,
+                                            const consensus::Plan& plan,
+                                            const averaging::SignedBy& statement,
+                                            const std::vector<consensus::Voter>& voters);
+
+  private:
+    struct About {
+        Digest plan;
+        std::uint32_t subject = 0;
+        std::map<std::uint32_t, averaging::SignedBy> statements;  // by witness
+        bool told = false;
+    };
+    std::map<PeerId, std::uint64_t> missed_;  // the first round, by its step
+    std::deque<About> about_;
+};
+
+}  // namespace dedloc::validation

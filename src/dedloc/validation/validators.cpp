@@ -1,0 +1,564 @@
+#include "dedloc/validation/validators.h"
+
+#include <algorithm>
+
+#include "dedloc/allreduce/part_codec.h"
+#include "dedloc/allreduce/proof_rows.h"
+#include "dedloc/robust/checks.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::validation {
+namespace {
+
+using Reason = CheckQueue::Reason;
+
+constexpr Duration finding_patience = 5s;
+constexpr std::uint64_t vouched_for_steps = 10'000;  // while it is away
+
+// The sum of a contribution of these pieces, on the elements of one part.
+std::vector<float> summed(const consensus::MemberInput& input,
+                          const consensus::ElementRange& part,
+                          const std::vector<std::vector<float>>& sums) {
+    const auto first = sums.front().begin() + static_cast<std::ptrdiff_t>(part.offset);
+    std::vector<float> all(first, first + static_cast<std::ptrdiff_t>(part.count));
+    if (sums.size() < 2) return all;
+    for (const consensus::ElementRange& range : consensus::intersect(input.carried_ranges, part))
+        for (std::uint64_t i = range.offset; i < range.end(); ++i)
+            all[static_cast<std::size_t>(i - part.offset)] += sums[1][static_cast<std::size_t>(i)];
+    return all;
+}
+
+// The rows of the target's contribution, computed again. Errors: not_found: an average is gone.
+Result<std::vector<robust::Row>> rows_again(const allreduce::ProofRows& rows,
+                                            const consensus::Plan& plan,
+                                            std::uint32_t target,
+                                            const std::vector<std::vector<float>>& sums) {
+    const consensus::MemberInput& input = plan.members[target].input;
+    const auto encoded = [&](std::uint32_t part) {
+        return allreduce::encode_contribution(
+            allreduce::codec_of(plan, part), summed(input, plan.parts[part].range(), sums), input);
+    };
+    std::vector<robust::Row> again;
+    for (const std::uint32_t owner : rows.owners()) {
+        DEDLOC_TRY(const robust::Row row, rows.row(owner, target, encoded));
+        again.push_back(row);
+    }
+    return again;
+}
+
+}  // namespace
+
+std::optional<std::uint32_t> Validators::place_of(const consensus::Plan& plan, const PeerId& peer) {
+    const auto found = std::ranges::find(plan.members, peer, &consensus::PlanMember::peer);
+    if (found == plan.members.end()) return std::nullopt;
+    return static_cast<std::uint32_t>(found - plan.members.begin());
+}
+
+Validators::Validators(runtime::Node node,
+                       p2p::Host& host,
+                       const security::Signer& signer,
+                       const security::Verifier& verifier,
+                       const consensus::Ledger& ledger,
+                       const allreduce::PartStore& parts,
+                       averaging::EvidenceStore& evidence,
+                       ValidatorOptions options,
+                       ValidatorHooks hooks)
+    : node_(std::move(node)),
+      host_(host),
+      signer_(signer),
+      verifier_(verifier),
+      ledger_(ledger),
+      parts_(parts),
+      evidence_(evidence),
+      options_(std::move(options)),
+      hooks_(std::move(hooks)),
+      handlers_(host),
+      scope_(node_.executor) {}
+
+void Validators::start() {
+    handlers_.on_call(finding_method, [this](PeerId from, Bytes request) {
+        return on_finding(from, std::move(request));
+    });
+    handlers_.on_call(silence_method, [this](PeerId from, Bytes request) {
+        return on_silence(from, std::move(request));
+    });
+}
+
+Task<void> Validators::stop() {
+    co_await handlers_.stop();
+    co_await scope_.stop();
+}
+
+// ---- whose turn it is ---------------------------------------------------------------------------
+
+void Validators::certified(const consensus::Decision& decision,
+                           std::shared_ptr<const consensus::Plan> plan,
+                           std::shared_ptr<const state::Snapshot> state) {
+    const SharedBytes proof = evidence_.find(decision.proof);
+    if (proof)
+        take_proof(decision, std::move(plan), std::move(state), *proof);
+    else if (place_of(*plan, host_.id()))  // a round that went on without our vote
+        scope_.spawn("fetch a proof", fetch_proof(decision, std::move(plan), std::move(state)));
+}
+
+Task<void> Validators::fetch_proof(consensus::Decision decision,
+                                   std::shared_ptr<const consensus::Plan> plan,
+                                   std::shared_ptr<const state::Snapshot> state) {
+    const PeerId leader = plan->leader;
+    const TimePoint deadline = node_.clock.now() + finding_patience;
+    const auto proof = co_await evidence_.fetch(leader, decision.proof, deadline);
+    if (proof) take_proof(decision, std::move(plan), std::move(state), **proof);
+}
+
+void Validators::look_at_voters(const std::vector<consensus::Voter>& before) {
+    const consensus::Base& base = ledger_.base();
+    if (base.newcomers_weigh) return;
+    for (const consensus::Voter& voter : before) {
+        const bool erred = base.barring(voter.peer) != nullptr || is_mistaken(voter.peer);
+        // Those of another branch, which we came from, were none here.
+        if (base.is_voter(voter.peer) || erred || base.weighs(voter.peer) ||
+            !ledger_.remembers_voter(voter.peer))
+            continue;
+        const GradientEvidence voted{.cases = {}, .voted = true};
+        propose(order(robust::OrderKind::vouch, robust::Offence::none, voter.peer), voted);
+    }
+}
+
+void Validators::take_proof(const consensus::Decision& decision,
+                            std::shared_ptr<const consensus::Plan> plan,
+                            std::shared_ptr<const state::Snapshot> state,
+                            ByteView bytes) {
+    auto decoded = wire::decode<averaging::Proof>(bytes);
+    if (!decoded) return;
+    averaging::Proof proof = *std::move(decoded);
+    const Digest draw = averaging::digest_of(proof.draw);
+    if (rounds_.contains(draw)) return;
+    auto rows = averaging::rows_of(verifier_, *plan, proof);
+    if (!rows) return;  // voters saw more than we do; it is no matter of ours
+    Round round;
+    round.step = decision.instance.step;
+    round.plan_bytes = decision.plan;
+    round.plan = std::move(plan);
+    round.proof = std::move(proof);
+    round.rows = *std::move(rows);
+    for (const consensus::Voter& voter : decision.next_voters)
+        if (const auto place = place_of(*round.plan, voter.peer)) {
+            round.voters.insert(voter.peer);
+            if (round.plan->members[*place].checks) round.checkers.insert(voter.peer);
+        }
+    round.state = std::move(state);
+    if (!order_of_rounds_.empty()) {
+        const Round& before = rounds_.at(order_of_rounds_.back());
+        if (before.step + 1 == round.step) round.state_before = before.state;
+    }
+    Round& kept = rounds_.emplace(draw, std::move(round)).first->second;
+    order_of_rounds_.push_back(draw);
+    forget_old();
+    assign(kept, draw);
+    ask_deputies(kept.step);
+    note_silence(kept.step);
+    for (auto early = early_.begin(); early != early_.end();) {
+        if (early->first != draw) {
+            ++early;
+            continue;
+        }
+        averaging::SignedBy finding = std::move(early->second);
+        early = early_.erase(early);
+        take_finding(std::move(finding));
+    }
+}
+
+void Validators::forget_old() {
+    while (order_of_rounds_.size() > rounds_open_max) {
+        rounds_.erase(order_of_rounds_.front());
+        order_of_rounds_.pop_front();
+    }
+    for (std::size_t i = 0; i + rounds_with_state < order_of_rounds_.size(); ++i) {
+        Round& old = rounds_.at(order_of_rounds_[i]);
+        old.state.reset();
+        old.state_before.reset();
+        jobs_.forget_newcomers(order_of_rounds_[i]);
+    }
+    waiting_ = jobs_.size();
+}
+
+void Validators::assign(Round& round, const Digest& draw) {
+    std::vector<robust::Checkable> members(round.plan->members.size());
+    for (std::uint32_t m = 0; m < members.size(); ++m) {
+        const consensus::PlanMember& member = round.plan->members[m];
+        members[m].contributes = round.rows.contains(m) && !member.input.is_empty();
+        members[m].always = member.weightless;
+        if (round.checkers.contains(member.peer) && !member.weightless)
+            members[m].speed = static_cast<double>(member.input.weight_max());
+    }
+    const Digest seed = averaging::seed_of(round.proof.draw);
+    for (const robust::CheckJob& job : robust::assign_checks(seed, members, options_.check))
+        open_case(round, job, draw);
+    if (holds_back_) queue_test_of_ourselves(round, draw);
+}
+
+void Validators::open_case(Round& round, const robust::CheckJob& job, const Digest& draw) {
+    const PeerId& validator = round.plan->members[job.validator].peer;
+    const PeerId& author = round.plan->members[job.target].peer;
+    std::set<PeerId> jury = round.voters;
+    jury.erase(author);
+    robust::Case book(round.rows.at(job.target), validator, std::move(jury), options_.tolerance);
+    round.cases.emplace(job.target, OpenCase(std::move(book))).first->second.validator = validator;
+    if (validator == host_.id()) queue(round, draw, job.target, Reason::drawn);
+}
+
+// A validator that keeps its answers back changes nothing: the same seed says who answers instead.
+void Validators::ask_deputies(std::uint64_t step) {
+    for (auto& [draw, round] : rounds_) {
+        if (!round.state || round.step + unanswered_after > step) continue;
+        for (auto& [target, open] : round.cases) {
+            const auto ruling = open.book.ruling(needed_for(round));
+            if (ruling != robust::Ruling::open || std::exchange(open.deputised, true)) continue;
+            std::vector<PeerId> others(round.checkers.begin(), round.checkers.end());
+            std::erase(others, open.validator);
+            std::erase(others, round.plan->members[target].peer);
+            if (others.empty() || others[(draw.bytes[1] + target) % others.size()] != host_.id())
+                continue;
+            queue(round, draw, target, Reason::deputy);
+        }
+    }
+}
+
+// Anybody's who is not on trial: the seed says whose.
+void Validators::queue_test_of_ourselves(const Round& round, const Digest& draw) {
+    std::vector<std::uint32_t> others;
+    for (const auto& [member, rows] : round.rows) {
+        const consensus::PlanMember& of = round.plan->members[member];
+        if (of.peer != host_.id() && !of.weightless && !of.input.is_empty())
+            others.push_back(member);
+    }
+    if (others.empty()) return;
+    queue(round, draw, others[draw.bytes[0] % others.size()], Reason::own_test);
+}
+
+void Validators::queue(const Round& round,
+                       const Digest& draw,
+                       std::uint32_t target,
+                       CheckQueue::Reason reason) {
+    const consensus::PlanMember& member = round.plan->members[target];
+    if (!round.state) return;
+    CheckQueue::Job job;
+    job.what = {next_number_++, member.peer, host_.id(), {{member.input.fresh, round.state}}};
+    if (member.input.carried.size() > 0) {
+        if (!round.state_before) return;
+        job.what.pieces.push_back({member.input.carried, round.state_before});
+    }
+    job.draw = draw;
+    job.target = target;
+    const bool is_newcomer =
+        member.weightless && (reason == Reason::drawn || reason == Reason::deputy);
+    job.reason = is_newcomer ? Reason::newcomer : reason;
+    jobs_.add(std::move(job));
+    waiting_ = jobs_.size();
+}
+
+bool Validators::is_wanted(const CheckQueue::Job& job) const {
+    const auto round = rounds_.find(job.draw);
+    if (round == rounds_.end()) return false;
+    if (job.reason != Reason::deputy) return true;
+    const robust::Case& book = round->second.cases.at(job.target).book;
+    return book.ruling(needed_for(round->second)) == robust::Ruling::open;
+}
+
+std::optional<CheckJob> Validators::take() {
+    auto job = jobs_.take();
+    while (job && !is_wanted(*job)) job = jobs_.take();
+    waiting_ = jobs_.size();
+    if (!job) return std::nullopt;
+    CheckJob what = job->what;
+    job->what.pieces.clear();  // the states are the caller's now
+    taken_.emplace(what.number, *std::move(job));
+    return what;
+}
+
+// ---- what comes of it ---------------------------------------------------------------------------
+
+Task<void> Validators::checked(CheckResult result) {
+    const auto found = taken_.find(result.number);
+    if (found == taken_.end()) co_return;
+    const CheckQueue::Job job = std::move(found->second);
+    taken_.erase(found);
+    const auto round = rounds_.find(job.draw);
+    if (round == rounds_.end() || result.sums.empty()) co_return;
+    std::vector<allreduce::ReducedAverage> averages;
+    for (const consensus::FinishedPart& header : round->second.proof.draw.parts)
+        averages.push_back({header, parts_.find(header.digest)});
+    auto work = [plan = round->second.plan,
+                 rule = options_.rule,
+                 seed = averaging::seed_of(round->second.proof.draw),
+                 averages = std::move(averages),
+                 workers = &node_.workers,
+                 target = job.target,
+                 sums = std::move(result.sums)]() mutable {
+        const allreduce::ProofRows rows(plan, rule, seed, std::move(averages), *workers);
+        auto again = rows_again(rows, *plan, target, sums);
+        return again;
+    };
+    const auto again = co_await node_.workers.run(std::move(work));
+    if (!again) co_return;
+    ++checks_made_;
+    const auto still = rounds_.find(job.draw);
+    if (still == rounds_.end()) co_return;
+    if (job.reason == Reason::own_test) {
+        const bool right =
+            robust::agree(still->second.rows.at(job.target), *again, options_.tolerance);
+        test_of_ourselves(still->second, job.target, right);
+        co_return;
+    }
+    const auto own_place = place_of(*still->second.plan, host_.id());
+    if (!own_place) co_return;
+    Finding finding{job.draw, job.target, robust::encode_rows(*again)};
+    averaging::SignedBy signed_by;
+    signed_by.member = *own_place;
+    signed_by.payload = wire::encode(finding);
+    signed_by.signature = signer_.sign(finding_domain, signed_by.payload);
+    publish(finding_method, signed_by);
+    take_finding(std::move(signed_by));
+}
+
+void Validators::publish(const char* method, const averaging::SignedBy& said) {
+    const Bytes message = wire::encode(said);
+    for (const PeerId& peer : hooks_.audience())
+        if (peer != host_.id()) scope_.spawn("tell of a check", send(peer, method, message));
+}
+
+Task<void> Validators::send(PeerId peer, std::string method, Bytes message) {
+    const TimePoint deadline = node_.clock.now() + finding_patience;
+    (void)co_await host_.call(peer, method, std::move(message), deadline);
+}
+
+Task<Result<Bytes>> Validators::on_finding(PeerId from, Bytes request) {
+    if (ledger_.started() && ledger_.base().barring(from) != nullptr)
+        co_return make_error(ErrorKind::denied, "you are kept out of this run");
+    auto signed_by = wire::decode<averaging::SignedBy>(request);
+    if (!signed_by) co_return make_error(ErrorKind::peer_broke_protocol, "not a finding");
+    take_finding(*std::move(signed_by));
+    co_return Bytes{};
+}
+
+// Anybody may hand a finding on: its signature says whose it is.
+void Validators::take_finding(averaging::SignedBy signed_by) {
+    const auto finding = wire::decode<Finding>(signed_by.payload);
+    if (!finding) return;
+    const auto found = rounds_.find(finding->draw);
+    if (found == rounds_.end()) {
+        keep_early(finding->draw, std::move(signed_by));
+        return;
+    }
+    Round& round = found->second;
+    const auto open = round.cases.find(finding->target);
+    if (open == round.cases.end() || signed_by.member >= round.plan->members.size()) return;
+    const PeerId& finder = round.plan->members[signed_by.member].peer;
+    auto rows = robust::decode_rows(finding->rows, round.rows.at(finding->target).size());
+    if (!rows || !verifier_.verify(finder, finding_domain, signed_by.payload, signed_by.signature))
+        return;
+    if (!open->second.book.is_asked(finder)) {
+        std::vector<averaging::SignedBy>& later = open->second.not_asked;
+        if (later.size() < round.plan->members.size()) later.push_back(std::move(signed_by));
+        return;
+    }
+    if (!open->second.book.add(finder, *std::move(rows))) return;
+    silent_.answered(finder);
+    open->second.findings.emplace(finder, std::move(signed_by));
+    look_at(round, finding->draw, finding->target);
+}
+
+void Validators::keep_early(const Digest& draw, averaging::SignedBy finding) {
+    early_.emplace_back(draw, std::move(finding));
+    if (early_.size() > findings_early_max) early_.pop_front();
+}
+
+// Votes needed of those who were voters then, and of those who vote on the order.
+std::size_t Validators::needed_for(const Round& round) const {
+    return std::max(agreement_needed(round.voters.size()),
+                    agreement_needed(ledger_.base().voters.size()));
+}
+
+void Validators::look_at(Round& round, const Digest& draw, std::uint32_t target) {
+    OpenCase& open = round.cases.at(target);
+    if (open.closed) return;
+    switch (open.book.ruling(needed_for(round))) {
+        case robust::Ruling::open:
+            if (!open.deputised || open.findings.empty()) return;
+            open.closed = true;
+            found_right(round, target, open);
+            return;
+        case robust::Ruling::right:
+            open.closed = true;
+            found_right(round, target, open);
+            return;
+        case robust::Ruling::disputed:
+            ask_all(round, draw, target, open);
+            return;
+        case robust::Ruling::author_guilty:
+            open.closed = true;
+            found_wrong(round, target, open);
+            return;
+        case robust::Ruling::accuser_guilty:
+            open.closed = true;
+            accuser_wrong(round, target, open);
+            return;
+        case robust::Ruling::undecided:
+            open.closed = true;
+            hooks_.tell(events::CheckUndecided{},
+                        round.plan->members[target].peer,
+                        fmt::format("validators cannot agree on what {} should have computed at "
+                                    "step {}: nobody is kept out",
+                                    hooks_.name_of(round.plan->members[target].peer),
+                                    round.step + 1));
+            return;
+    }
+}
+
+void Validators::ask_all(Round& round, const Digest& draw, std::uint32_t target, OpenCase& open) {
+    if (std::exchange(open.asked_all, true)) return;
+    // Those who vote on the order are asked, whoever voted then.
+    for (const consensus::Voter& voter : ledger_.base().voters) {
+        const auto place = place_of(*round.plan, voter.peer);
+        if (place && *place != target && round.plan->members[*place].checks) {
+            open.book.ask(voter.peer);
+            round.checkers.insert(voter.peer);
+        }
+    }
+    for (averaging::SignedBy& finding : std::exchange(open.not_asked, {}))
+        take_finding(std::move(finding));
+    const PeerId& author = round.plan->members[target].peer;
+    hooks_.tell(events::CheckDisputed{},
+                author,
+                fmt::format("a validator computes something else than {} at step {}: the other "
+                            "voters compute it again",
+                            hooks_.name_of(author),
+                            round.step + 1));
+    if (author != host_.id() && round.checkers.contains(host_.id()) &&
+        !open.findings.contains(host_.id()))
+        queue(round, draw, target, Reason::disputed);
+}
+
+// ---- orders that follow -------------------------------------------------------------------------
+
+GradientCase Validators::as_evidence(const Round& round,
+                                     std::uint32_t target,
+                                     const OpenCase& open) const {
+    GradientCase made;
+    made.plan = round.plan_bytes;
+    made.proof.draw = round.proof.draw;
+    const auto answer =
+        std::ranges::find(round.proof.answers, target, &averaging::SignedBy::member);
+    if (answer != round.proof.answers.end()) made.proof.answers = {*answer};
+    for (const auto& [finder, finding] : open.findings) made.findings.push_back(finding);
+    return made;
+}
+
+robust::Order Validators::order(robust::OrderKind kind,
+                                robust::Offence offence,
+                                const PeerId& subject) const {
+    robust::Order made;
+    made.kind = kind;
+    made.offence = offence;
+    made.subject = subject;
+    made.from_step = ledger_.base().instance.step;
+    made.until_step = robust::for_good;
+    if (kind == robust::OrderKind::vouch) made.until_step = made.from_step + vouched_for_steps;
+    return made;
+}
+
+void Validators::propose(robust::Order order, const GradientEvidence& evidence) {
+    propose_bytes(std::move(order), wire::encode(evidence));
+}
+
+void Validators::propose_bytes(robust::Order order, Bytes evidence) {
+    order.evidence = security::sha256(evidence);
+    hooks_.propose(std::move(order), std::move(evidence));
+}
+
+bool Validators::is_mistaken(const PeerId& peer) const {
+    const consensus::Base& base = ledger_.base();
+    return base.orders.on_probation(peer, base.instance.step);
+}
+
+void Validators::found_right(const Round& round, std::uint32_t target, const OpenCase& open) {
+    const consensus::PlanMember& author = round.plan->members[target];
+    if (!author.weightless || ledger_.base().weighs(author.peer)) return;
+    std::vector<GradientCase>& right = right_[author.peer];
+    right.push_back(as_evidence(round, target, open));
+    if (right.size() < options_.right_needed) return;
+    const GradientEvidence evidence{.cases = std::move(right), .voted = false};
+    right_.erase(author.peer);
+    const consensus::Base& base = ledger_.base();
+    const bool pardons = base.orders.mistake_of(author.peer, base.instance.step) != nullptr;
+    const auto offence = pardons ? robust::Offence::mistaken : robust::Offence::none;
+    propose(order(robust::OrderKind::vouch, offence, author.peer), evidence);
+}
+
+// It had erred before this round, and been let in again.
+bool Validators::was_pardoned(const PeerId& peer, const Round& round) const {
+    const consensus::Base& base = ledger_.base();
+    const robust::Order* const pardon = base.orders.pardon_of(peer, base.instance.step);
+    return pardon != nullptr && pardon->from_step < round.step;
+}
+
+// The first time it may be a mistake, and the peer is told. What it had computed by then is not
+// counted against it.
+void Validators::found_wrong(const Round& round, std::uint32_t target, const OpenCase& open) {
+    const consensus::PlanMember& author = round.plan->members[target];
+    right_.erase(author.peer);
+    const consensus::Base& base = ledger_.base();
+    const robust::Order* const told = base.orders.mistake_of(author.peer, base.instance.step);
+    const bool ignored_it =
+        author.weightless && told != nullptr && round.step > told->from_step + 1;
+    const GradientEvidence evidence{.cases = {as_evidence(round, target, open)}, .voted = false};
+    if (ignored_it || was_pardoned(author.peer, round))
+        propose(order(robust::OrderKind::ban, robust::Offence::wrong_gradient, author.peer),
+                evidence);
+    else if (!is_mistaken(author.peer))
+        propose(order(robust::OrderKind::probation, robust::Offence::mistaken, author.peer),
+                evidence);
+}
+
+void Validators::accuser_wrong(const Round& round, std::uint32_t target, const OpenCase& open) {
+    const GradientEvidence evidence{.cases = {as_evidence(round, target, open)}, .voted = false};
+    using robust::Offence;
+    using robust::OrderKind;
+    for (const PeerId& accuser : open.book.guilty()) {
+        if (is_mistaken(accuser)) continue;
+        const bool again = was_pardoned(accuser, round);
+        propose(again ? order(OrderKind::ban, Offence::wrong_gradient, accuser)
+                      : order(OrderKind::probation, Offence::mistaken, accuser),
+                evidence);
+    }
+}
+
+// ---- this peer's own mistakes -------------------------------------------------------------------
+
+void Validators::look_at_own_orders() {
+    const bool erred = is_mistaken(host_.id()) && !options_.stubborn;
+    if (!erred) own_right_ = 0;
+    holds_back_ = erred && own_right_ < right_before_it_returns;
+}
+
+void Validators::test_of_ourselves(const Round& round, std::uint32_t target, bool right) {
+    const PeerId& author = round.plan->members[target].peer;
+    own_right_ = right ? own_right_ + 1 : 0;
+    hooks_.tell(
+        events::OwnCheck{.right = right},
+        author,
+        right ? fmt::format("this peer computes the same as {} at step {} ({} of {} checks that "
+                            "it needs to take part again)",
+                            hooks_.name_of(author),
+                            round.step + 1,
+                            own_right_,
+                            right_before_it_returns)
+              : fmt::format("this peer computes something else than {} at step {}: look at its "
+                            "data, its libraries and its memory",
+                            hooks_.name_of(author),
+                            round.step + 1));
+    if (own_right_ >= right_before_it_returns) holds_back_ = false;
+}
+
+}  // namespace dedloc::validation
