@@ -59,8 +59,8 @@ class Ban:
 
 
 # Programs that stand outside virtual time: what they measure is the real machine.
-PROGRAMS = ("src/dedloc/cli/", "experiments/", "examples/", "bench/", "tests/common/",
-            "tests/sim/", "tests/process/", "tests/netns/", "tests/lab/")
+PROGRAMS = ("src/dedloc/cli/", "src/dedloc/peer/", "experiments/", "examples/", "bench/",
+            "tests/common/", "tests/sim/", "tests/process/", "tests/netns/", "tests/lab/")
 BANS = (
     Ban(r"steady_clock::now|system_clock::now|high_resolution_clock::now|\bclock_gettime\b",
         "a runtime::Clock that was passed in",

@@ -10,15 +10,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "dedloc/cli/called_as.h"
-#include "dedloc/cli/cap_schedule.h"
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/early_failure.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/interrupts.h"
-#include "dedloc/cli/node_opening.h"
-#include "dedloc/cli/peer_directory.h"
-#include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/trainer_watch.h"
 #include "dedloc/cli/use_watch.h"
 #include "dedloc/collab/collaboration_service.h"
@@ -26,6 +18,14 @@
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
+#include "dedloc/peer/called_as.h"
+#include "dedloc/peer/cap_schedule.h"
+#include "dedloc/peer/early_failure.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/interrupts.h"
+#include "dedloc/peer/node_opening.h"
+#include "dedloc/peer/peer_directory.h"
+#include "dedloc/peer/peer_run.h"
 #include "dedloc/run/join_string.h"
 #include "dedloc/runtime/machine.h"
 
@@ -38,7 +38,7 @@ constexpr double mebibyte = 1 << 20;
 
 class AssistRun {
   public:
-    AssistRun(const AssistOptions& options, OpenedNode opened, collab::Invitation invitation)
+    AssistRun(const AssistOptions& options, peer::OpenedNode opened, collab::Invitation invitation)
         : options_(options),
           opened_(std::move(opened)),
           node_(*opened_.node),
@@ -47,7 +47,7 @@ class AssistRun {
           invitation_(std::move(invitation)),
           screen_(STDOUT_FILENO, screen_options(options)),
           model_(invitation_.run, id_, node_.clock().wall_now()),
-          started_(steady_seconds()),
+          started_(peer::steady_seconds()),
           trainers_(started_) {}
 
     int run();
@@ -66,17 +66,17 @@ class AssistRun {
     // name none that newcomers can trust.
     bool knows_the_step() const { return !status_.certificate.is_zero(); }
 
-    std::optional<Failure> begin();
+    std::optional<peer::Failure> begin();
     void look();
     void tell_of_trainers();
     void tell_of_use();
     void refresh_join_string();
     void tell_caps(const runtime::LineCaps& caps);
-    std::optional<Failure> assist();
-    void print(const std::optional<Failure>& failed);
+    std::optional<peer::Failure> assist();
+    void print(const std::optional<peer::Failure>& failed);
 
     AssistOptions options_;
-    OpenedNode opened_;
+    peer::OpenedNode opened_;
     collab::Node& node_;  // until a begin that failed
     collab::CollaborationService& service_;
     PeerId id_;
@@ -94,25 +94,26 @@ class AssistRun {
     TrainerWatch::News trainer_news_ = TrainerWatch::News::none;
     averaging::AggregatorWork work_;
     UseWatch use_;
-    double join_refreshed_ = -join_refresh_s;
+    double join_refreshed_ = -peer::join_refresh_s;
     bool join_problem_told_ = false;
     runtime::LineCaps caps_told_{};
 };
 
-std::optional<Failure> AssistRun::begin() {
-    auto log = monitor::EventLog::open(file(events_file));
-    if (!log) return failure(ExitCode::disk, log.error());
+std::optional<peer::Failure> AssistRun::begin() {
+    auto log = monitor::EventLog::open(file(peer::events_file));
+    if (!log) return peer::failure(peer::ExitCode::disk, log.error());
     log_ = *std::move(log);
     fan_ =
         std::make_unique<monitor::EventFan>(std::vector<events::EventSink*>{log_.get(), &mailbox_});
-    const Ok copied = write_private_file(file(run_copy_file), run::to_toml(invitation_.run));
-    if (!copied) return failure(ExitCode::disk, copied.error());
+    const Ok copied =
+        peer::write_private_file(file(peer::run_copy_file), run::to_toml(invitation_.run));
+    if (!copied) return peer::failure(peer::ExitCode::disk, copied.error());
     collab::Options options;
     options.run = invitation_.run;
     invitation_.hand_over(options);
     options.role = membership::Role::aggregator;
-    options.name = options_.name.empty() ? host_name() : options_.name;
-    options.join_patience = reach_patience;
+    options.name = options_.name.empty() ? peer::host_name() : options_.name;
+    options.join_patience = peer::reach_patience;
     options.upload_max = options_.plan_up * megabit_bytes;
     options.download_max = options_.plan_down * megabit_bytes;
     options.reduce_bytes_max = static_cast<std::size_t>(options_.memory_mib) << 20;
@@ -120,7 +121,7 @@ std::optional<Failure> AssistRun::begin() {
     options.kept_bytes_max = options.reduce_bytes_max;
     options.kept_bytes_most = replica::kept_averages_most(runtime::memory_allowed());
     const auto begun = service_.begin(std::move(options), fan_.get());
-    if (!begun) return failure(begun.error());
+    if (!begun) return peer::failure(begun.error());
     begun_ = true;
     if (!options_.json) screen_.say(fmt::format("this peer's folder: {}", opened_.directory));
     screen_.say(
@@ -132,7 +133,7 @@ std::optional<Failure> AssistRun::begin() {
 
 void AssistRun::tell_caps(const runtime::LineCaps& caps) {
     caps_told_ = caps;
-    const events::Event event = caps_event(caps, node_.clock().wall_now());
+    const events::Event event = peer::caps_event(caps, node_.clock().wall_now());
     screen_.say(event.text);
     fan_->record(event);
 }
@@ -148,7 +149,7 @@ void AssistRun::look() {
         caps = node_.caps();
     });
     if (caps != caps_told_) tell_caps(caps);
-    const double now = steady_seconds();
+    const double now = peer::steady_seconds();
     trainer_news_ = trainers_.look(now, statuses);
     for (const events::Event& event : mailbox_.take()) {
         if (event.is<events::PeerLeft>()) trainers_.left(event.peer);
@@ -159,7 +160,7 @@ void AssistRun::look() {
 }
 
 void AssistRun::tell_of_trainers() {
-    const double now = steady_seconds();
+    const double now = peer::steady_seconds();
     if (trainer_news_ == TrainerWatch::News::silent)
         screen_.say(fmt::format("no trainer heard of for {:.0f} s; waiting for one (Ctrl-C leaves)",
                                 trainers_.silent_for(now)));
@@ -176,17 +177,18 @@ void AssistRun::tell_of_use() {
                         "or this one is no faster. It goes on offering; `{} join STRING` uses its "
                         "processor instead",
                         use_.steps_without(status_.step),
-                        called_as()));
+                        peer::called_as()));
     if (news == UseWatch::News::used) screen_.say("plans give this machine parts to reduce now");
 }
 
 // For `dedloc invite`, as every peer does.
 void AssistRun::refresh_join_string() {
-    if (!knows_the_step() || steady_seconds() - join_refreshed_ < join_refresh_s) return;
-    join_refreshed_ = steady_seconds();
+    if (!knows_the_step() || peer::steady_seconds() - join_refreshed_ < peer::join_refresh_s)
+        return;
+    join_refreshed_ = peer::steady_seconds();
     const std::string text =
         node_.run_on_network_thread([this] { return service_.collaboration().join_string(); });
-    const Ok written = write_private_file(file(join_file), text + "\n");
+    const Ok written = peer::write_private_file(file(peer::join_file), text + "\n");
     if (written || std::exchange(join_problem_told_, true)) return;
     fan_->record({.time = node_.clock().wall_now(),
                   .step = status_.step,
@@ -194,10 +196,10 @@ void AssistRun::refresh_join_string() {
                   .what = events::JoinFileFailed{}});
 }
 
-std::optional<Failure> AssistRun::assist() {
+std::optional<peer::Failure> AssistRun::assist() {
     while (!service_.collaboration().stopped()) {
         look();
-        if (interrupts() > 0) {
+        if (peer::interrupts() > 0) {
             interrupted_ = true;
             break;
         }
@@ -205,16 +207,17 @@ std::optional<Failure> AssistRun::assist() {
         tell_of_use();
         refresh_join_string();
         if (trainer_news_ == TrainerWatch::News::gone)
-            return Failure{ExitCode::unreachable,
-                           fmt::format("no trainer of the run was heard of for {:.0f} s; assist "
-                                       "again with a fresh join string when it goes on",
-                                       trainers_.silent_for(steady_seconds()))};
+            return peer::Failure{
+                peer::ExitCode::unreachable,
+                fmt::format("no trainer of the run was heard of for {:.0f} s; assist "
+                            "again with a fresh join string when it goes on",
+                            trainers_.silent_for(peer::steady_seconds()))};
         std::this_thread::sleep_for(monitor::frame_time);
     }
     return std::nullopt;
 }
 
-void AssistRun::print(const std::optional<Failure>& failed) {
+void AssistRun::print(const std::optional<peer::Failure>& failed) {
     if (!options_.json) {
         if (!failed)
             screen_.say(
@@ -240,25 +243,25 @@ void AssistRun::print(const std::optional<Failure>& failed) {
     json["memory_waiting_bound_bytes"] = work_.memory_bound;
     json["left"] = interrupted_;
     json["directory"] = opened_.directory;
-    json["seconds"] = steady_seconds() - started_;
+    json["seconds"] = peer::steady_seconds() - started_;
     screen_.print(monitor::json_line(json));
 }
 
 int AssistRun::run() {
-    std::optional<Failure> failed = begin();
-    catch_interrupts();  // before there is nothing to hand over
+    std::optional<peer::Failure> failed = begin();
+    peer::catch_interrupts();  // before there is nothing to hand over
     if (!failed) failed = assist();
     if (begun_) {
         if (interrupted_) screen_.say("leaving … (Ctrl-C again: end at once)");
         service_.leave(leave_patience);
         look();
-        ::unlink(file(join_file).c_str());
+        ::unlink(file(peer::join_file).c_str());
     } else {
         opened_.node.reset();  // it would tell `fan_` what happens until the very end
     }
     screen_.release();
     if (log_) log_->flush();
-    const int code = failed ? report(*failed) : 0;
+    const int code = failed ? peer::report(*failed) : 0;
     print(failed);
     return code;
 }
@@ -267,11 +270,12 @@ int AssistRun::run() {
 
 int run_assist(const AssistOptions& options) {
     const auto join = run::parse_join_string(options.join_string);
-    if (!join) return report_early(failure(join.error()), options.json);
-    auto opened = open_node(join->run, opening_options(options));
-    if (!opened) return report_early(opened.failure(), options.json);
-    auto invitation = collab::fetch_invitation(*opened->node, options.join_string, reach_patience);
-    if (!invitation) return report_early(failure(invitation.error()), options.json);
+    if (!join) return peer::report_early(peer::failure(join.error()), options.json);
+    auto opened = peer::open_node(join->run, peer::opening_options(options));
+    if (!opened) return peer::report_early(opened.failure(), options.json);
+    auto invitation =
+        collab::fetch_invitation(*opened->node, options.join_string, peer::reach_patience);
+    if (!invitation) return peer::report_early(peer::failure(invitation.error()), options.json);
     AssistRun run(options, std::move(*opened), *std::move(invitation));
     return run.run();
 }

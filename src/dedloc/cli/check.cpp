@@ -7,16 +7,16 @@
 #include <nlohmann/json.hpp>
 
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/fits_memory.h"
 #include "dedloc/cli/given_run_file.h"
-#include "dedloc/cli/memory.h"
-#include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/robust_words.h"
-#include "dedloc/cli/say.h"
-#include "dedloc/cli/task_progress.h"
 #include "dedloc/collab/recomputable.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/fits_memory.h"
+#include "dedloc/peer/memory.h"
+#include "dedloc/peer/peer_directory.h"
+#include "dedloc/peer/say.h"
+#include "dedloc/peer/task_progress.h"
 #include "dedloc/planner/split.h"
 #include "dedloc/replica/kept_averages.h"
 #include "dedloc/run/run_file.h"
@@ -54,7 +54,8 @@ double inner_steps(const run::RunFile& run, int peers) {
 }
 
 void print_local(const run::RunFile& run, const CheckOptions& options) {
-    say(stdout,
+    peer::say(
+        stdout,
         "  inner  each peer makes a step of its own after {} of its samples ({}): {:.3g} each of "
         "{} equal peers\n"
         "  outer  then the mean pseudo-gradient is the gradient of a step of all ({}, "
@@ -138,12 +139,13 @@ Ok find_micro_batch(const run::RunFile& run,
     const auto now = [] { return TimePoint{std::chrono::steady_clock::now().time_since_epoch()}; };
     const auto told = [&](std::uint64_t samples, double seconds) {
         if (!options.json && seconds >= long_s)
-            say(stderr, "  {} samples at a time: {:.2g} s\n", samples, seconds);
+            peer::say(stderr, "  {} samples at a time: {:.2g} s\n", samples, seconds);
     };
     const bool on_cpu = task.device() == "cpu";  // of a GPU's memory nothing is known
-    const auto bytes = [on_cpu] { return on_cpu ? memory_in_use() : 0; };
-    DEDLOC_TRY(const trainer::MicroBatchSearch search,
-               trainer::search_micro_batch(learner, micro_batch_options(run), now, bytes, told));
+    const auto bytes = [on_cpu] { return on_cpu ? peer::memory_in_use() : 0; };
+    DEDLOC_TRY(
+        const trainer::MicroBatchSearch search,
+        trainer::search_micro_batch(learner, peer::micro_batch_options(run), now, bytes, told));
     forecast.micro = search.size();
     forecast.samples_per_second = search.samples_per_s();
     forecast.micro_text = fmt::format("{} samples at a time on this machine, {:.3g} a second: {}",
@@ -180,7 +182,7 @@ Result<Forecast> forecast_of(const run::RunFile& run,
                              const tasks::TrainingTask& task,
                              const CheckOptions& options) {
     Forecast forecast;
-    DEDLOC_TRY_VOID(check_fits(task, MemoryUse::training, memory_available()));
+    DEDLOC_TRY_VOID(peer::check_fits(task, peer::MemoryUse::training, peer::memory_available()));
     const PeerId nobody = security::Identity::generate().id();
     DEDLOC_TRY(const auto learner, task.learner(nobody));
     DEDLOC_TRY_VOID(collab::check_recomputable(run, *learner, nobody));
@@ -211,12 +213,12 @@ Result<Forecast> forecast_of(const run::RunFile& run,
     double seconds = seconds_since();
     if (forecast.first.empty()) {
         if (forecast.samples_per_second == 0) DEDLOC_TRY_VOID(time_micro_batch(*learner, forecast));
-        if (task.device() == "cpu") forecast.memory_in_use = memory_in_use();
+        if (task.device() == "cpu") forecast.memory_in_use = peer::memory_in_use();
         return forecast;
     }
     if (seconds < slow_sample_s) {
         if (!options.json && run.batch.micro == run::micro_auto)
-            say(stderr, "  the loss of {} held-out samples …\n", first_samples);
+            peer::say(stderr, "  the loss of {} held-out samples …\n", first_samples);
         begun = std::chrono::steady_clock::now();
         DEDLOC_TRY(forecast.first, task.measure(parameters, buffers, first_samples));
         seconds = seconds_since();
@@ -253,13 +255,14 @@ nlohmann::ordered_json to_json(const Forecast& forecast, const CheckOptions& opt
 
 void print(const Forecast& forecast, const run::RunFile& run, const CheckOptions& options) {
     constexpr double mib = 1024.0 * 1024.0;
-    if (!forecast.micro_text.empty()) say(stdout, "  micro  {}\n", forecast.micro_text);
-    say(stdout, "  model  {} parameters\n", forecast.parameters);
+    if (!forecast.micro_text.empty()) peer::say(stdout, "  micro  {}\n", forecast.micro_text);
+    peer::say(stdout, "  model  {} parameters\n", forecast.parameters);
     for (const tasks::Measure& fact : forecast.facts)
-        say(stdout, "         {} {:.10g}\n", fact.name, fact.value);
+        peer::say(stdout, "         {} {:.10g}\n", fact.name, fact.value);
     const tasks::MemoryEstimate& memory = forecast.memory;
     if (memory.total() > 0)
-        say(stdout,
+        peer::say(
+            stdout,
             "  memory about {:.0f} MiB: model and gradients {:.0f}, {} samples at a time {:.0f}, "
             "averaging and states {:.0f}, the program itself {:.0f}\n",
             static_cast<double>(memory.total()) / mib,
@@ -269,34 +272,35 @@ void print(const Forecast& forecast, const run::RunFile& run, const CheckOptions
             static_cast<double>(memory.collaboration) / mib,
             static_cast<double>(memory.program) / mib);
     else if (forecast.memory_in_use > 0)
-        say(stdout,
-            "  memory {:.0f} MiB in use here after {} samples at a time, the program among "
-            "them; averaging and states come on top\n",
-            static_cast<double>(forecast.memory_in_use) / mib,
-            forecast.micro);
-    say(stdout,
-        "  keeps  averages of the last steps for others, up to {:.0f} MiB\n",
-        static_cast<double>(forecast.kept_bytes) / mib);
-    say(stdout, "  codec  {}\n", forecast.codecs);
-    say(stdout,
-        "  round  {:.1f} MB up and down for each of {} equal peers; at {} Mb/s {:.2g} s\n",
-        forecast.round_bytes / 1e6,
-        options.peers,
-        options.mbit,
-        forecast.round_seconds);
+        peer::say(stdout,
+                  "  memory {:.0f} MiB in use here after {} samples at a time, the program among "
+                  "them; averaging and states come on top\n",
+                  static_cast<double>(forecast.memory_in_use) / mib,
+                  forecast.micro);
+    peer::say(stdout,
+              "  keeps  averages of the last steps for others, up to {:.0f} MiB\n",
+              static_cast<double>(forecast.kept_bytes) / mib);
+    peer::say(stdout, "  codec  {}\n", forecast.codecs);
+    peer::say(stdout,
+              "  round  {:.1f} MB up and down for each of {} equal peers; at {} Mb/s {:.2g} s\n",
+              forecast.round_bytes / 1e6,
+              options.peers,
+              options.mbit,
+              forecast.round_seconds);
     const double vector_bytes = forecast.element_bytes * static_cast<double>(forecast.elements);
     for (const std::string& line :
          robust_lines(run, static_cast<std::size_t>(options.peers), vector_bytes))
-        say(stdout, "  robust {}\n", line);
+        peer::say(stdout, "  robust {}\n", line);
     if (has(forecast.first, "loss")) {
-        say(stdout,
-            "  start  loss {:.2f} (knowing nothing: {:.2f})\n",
-            first_loss(forecast.first),
-            tasks::value_of(forecast.first, "ignorance_loss"));
+        peer::say(stdout,
+                  "  start  loss {:.2f} (knowing nothing: {:.2f})\n",
+                  first_loss(forecast.first),
+                  tasks::value_of(forecast.first, "ignorance_loss"));
     } else if (!forecast.first.empty()) {
         const double words = tasks::value_of(forecast.first, "masked_loss");
         const double order = tasks::value_of(forecast.first, "order_loss");
-        say(stdout,
+        peer::say(
+            stdout,
             "  start  loss {:.2f} = masked words {:.2f} + order {:.2f} (knowing nothing: {:.2f})\n",
             words + order,
             words,
@@ -304,41 +308,41 @@ void print(const Forecast& forecast, const run::RunFile& run, const CheckOptions
             tasks::value_of(forecast.first, "ignorance_loss"));
     }
     if (forecast.samples_per_second > 0)
-        say(stdout,
-            "  speed  some {:.3g} samples/s here: {:.3g} s a global step alone\n",
-            forecast.samples_per_second,
-            static_cast<double>(run.batch.target) / forecast.samples_per_second);
-    for (const std::string& text : forecast.texts) say(stdout, "  sample {}\n", text);
+        peer::say(stdout,
+                  "  speed  some {:.3g} samples/s here: {:.3g} s a global step alone\n",
+                  forecast.samples_per_second,
+                  static_cast<double>(run.batch.target) / forecast.samples_per_second);
+    for (const std::string& text : forecast.texts) peer::say(stdout, "  sample {}\n", text);
 }
 
 }  // namespace
 
 int run_check(const CheckOptions& options) {
     if (options.run_file.empty())
-        return report({ExitCode::bad_input,
-                       "say what to check: dedloc check RUNFILE, or dedloc check --network "
-                       "STRING"});
+        return peer::report({peer::ExitCode::bad_input,
+                             "say what to check: dedloc check RUNFILE, or dedloc check --network "
+                             "STRING"});
     auto run = given_run_file(options.run_file);
-    if (!run) return report(failure(run.error()));
+    if (!run) return peer::report(peer::failure(run.error()));
     const std::string problem = robust_problem(*run, static_cast<std::size_t>(options.peers));
-    if (!problem.empty()) return report({ExitCode::bad_input, problem});
+    if (!problem.empty()) return peer::report({peer::ExitCode::bad_input, problem});
     const tasks::TaskOptions task_options{.device = options.device,
                                           .threads_count = options.threads,
                                           .data_directory = options.data_directory,
                                           .unprepared = true,
-                                          .progress = task_progress(options.json)};
+                                          .progress = peer::task_progress(options.json)};
     const auto task = tasks::make_task(run->task, task_options);
     // A run that only another build can train is a valid one.
     const bool elsewhere = !task && task.error().kind() == ErrorKind::unsupported;
-    if (!task && !elsewhere) return report(failure(task.error()));
+    if (!task && !elsewhere) return peer::report(peer::failure(task.error()));
     if (!elsewhere) run->task = (*task)->decided_config().value_or(run->task);
     const std::string hash = run::run_hash(*run).hex();
     Result<Forecast> forecast = Forecast();
     if (!elsewhere) {
-        if (!options.json) say(stderr, "computing some samples to measure …\n");
+        if (!options.json) peer::say(stderr, "computing some samples to measure …\n");
         forecast = forecast_of(*run, **task, options);
     }
-    if (!forecast) return report(failure(forecast.error()));
+    if (!forecast) return peer::report(peer::failure(forecast.error()));
     const std::string description = elsewhere ? task.error().message() : (*task)->description();
     if (options.json) {
         nlohmann::ordered_json json{
@@ -349,23 +353,23 @@ int run_check(const CheckOptions& options) {
         }
         if (!elsewhere) json.update(to_json(*forecast, options));
         json["hints"] = run::hints_about(*run);
-        say(stdout, "{}\n", monitor::json_line(json));
+        peer::say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
-    say(stdout,
-        "{} is a valid run file.\n  run    {} ({})\n  task   {}\n  step   {} samples of all "
-        "peers, {} at a time\n  ends   {}\n",
-        options.run_file,
-        run->name,
-        hash.substr(0, 8),
-        description,
-        run->batch.target,
-        run->batch.micro == run::micro_auto ? "as many as each measures to be best"
-                                            : fmt::format("{}", run->batch.micro),
-        stop_text(run->stop));
+    peer::say(stdout,
+              "{} is a valid run file.\n  run    {} ({})\n  task   {}\n  step   {} samples of all "
+              "peers, {} at a time\n  ends   {}\n",
+              options.run_file,
+              run->name,
+              hash.substr(0, 8),
+              description,
+              run->batch.target,
+              run->batch.micro == run::micro_auto ? "as many as each measures to be best"
+                                                  : fmt::format("{}", run->batch.micro),
+              stop_text(run->stop));
     if (run->local) print_local(*run, options);
     if (!elsewhere) print(*forecast, *run, options);
-    for (const std::string& hint : run::hints_about(*run)) say(stdout, "  hint   {}\n", hint);
+    for (const std::string& hint : run::hints_about(*run)) peer::say(stdout, "  hint   {}\n", hint);
     return 0;
 }
 

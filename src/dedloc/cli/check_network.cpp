@@ -13,15 +13,15 @@
 #include <thread>
 
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/early_failure.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/interrupts.h"
-#include "dedloc/cli/node_opening.h"
-#include "dedloc/cli/peer_run.h"
-#include "dedloc/cli/say.h"
 #include "dedloc/collab/collaboration_service.h"
 #include "dedloc/membership/secret_authorizer.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/peer/early_failure.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/interrupts.h"
+#include "dedloc/peer/node_opening.h"
+#include "dedloc/peer/peer_run.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/run/join_string.h"
 
 namespace dedloc::cli {
@@ -141,17 +141,19 @@ Verdict verdict_of(const p2p::NatReport& nat, bool reached_anybody, bool still_t
 }
 
 void print_text(const Verdict& verdict, const p2p::NatReport& nat, const Reached& reached) {
-    say(stdout, "{}\n", verdict.meaning);
-    if (!verdict.advice.empty()) say(stdout, "{}\n", verdict.advice);
-    say(stdout, "\nWhat was tried\n");
-    for (const std::string& peer : reached.peers) say(stdout, "  reached peer {}\n", peer);
-    for (const std::string& failed : reached.failures) say(stdout, "  {}\n", failed);
-    for (const std::string& address : nat.interfaces) say(stdout, "  listening on {}\n", address);
-    for (const std::string& address : nat.observed) say(stdout, "  others see us at {}\n", address);
-    if (!nat.router.empty()) say(stdout, "  {}\n", nat.router);
-    say(stdout, "  dialled back: {}\n", nat.reason);
+    peer::say(stdout, "{}\n", verdict.meaning);
+    if (!verdict.advice.empty()) peer::say(stdout, "{}\n", verdict.advice);
+    peer::say(stdout, "\nWhat was tried\n");
+    for (const std::string& peer : reached.peers) peer::say(stdout, "  reached peer {}\n", peer);
+    for (const std::string& failed : reached.failures) peer::say(stdout, "  {}\n", failed);
+    for (const std::string& address : nat.interfaces)
+        peer::say(stdout, "  listening on {}\n", address);
+    for (const std::string& address : nat.observed)
+        peer::say(stdout, "  others see us at {}\n", address);
+    if (!nat.router.empty()) peer::say(stdout, "  {}\n", nat.router);
+    peer::say(stdout, "  dialled back: {}\n", nat.reason);
     for (const auto& use : nat.relays)
-        say(stdout, "  peer {} is our relay\n", use.relay.short_text());
+        peer::say(stdout, "  peer {} is our relay\n", use.relay.short_text());
 }
 
 Result<std::string> make_check_folder() {
@@ -174,19 +176,21 @@ constexpr double told_every_s = 10;
 
 // Long enough for an answer to "dial us back", which takes its whole time when it fails.
 p2p::NatReport watch_until_known(const collab::Node& node, double seconds_max, bool tells) {
-    const double began = steady_seconds();
+    const double began = peer::steady_seconds();
     const double until = began + seconds_max;
     double next_told = told_every_s;
     if (tells && seconds_max > 0)
-        say(stderr, "asking them to dial this machine back, for up to {:.0f} s …\n", seconds_max);
+        peer::say(
+            stderr, "asking them to dial this machine back, for up to {:.0f} s …\n", seconds_max);
     for (;;) {
         const p2p::NatReport nat =
             node.run_on_network_thread([&] { return p2p::nat_of(node.host())->nat_report(); });
         const bool known = nat.reachability != p2p::Reachability::unknown;
-        if ((known && !nat.router_is_asked) || interrupts() > 0 || steady_seconds() > until)
+        if ((known && !nat.router_is_asked) || peer::interrupts() > 0 ||
+            peer::steady_seconds() > until)
             return nat;
-        if (tells && steady_seconds() - began >= next_told) {
-            say(stderr, "  {:.0f} s so far …\n", next_told);
+        if (tells && peer::steady_seconds() - began >= next_told) {
+            peer::say(stderr, "  {:.0f} s so far …\n", next_told);
             next_told += told_every_s;
         }
         std::this_thread::sleep_for(look_time);
@@ -196,11 +200,11 @@ p2p::NatReport watch_until_known(const collab::Node& node, double seconds_max, b
 }  // namespace
 
 int run_check_network(const CheckNetworkOptions& options) {
-    catch_interrupts();
+    peer::catch_interrupts();
     const auto join = run::parse_join_string(options.join_string);
-    if (!join) return report_early(failure(join.error()), options.json);
+    if (!join) return peer::report_early(peer::failure(join.error()), options.json);
     const auto folder = make_check_folder();
-    if (!folder) return report_early(failure(folder.error()), options.json);
+    if (!folder) return peer::report_early(peer::failure(folder.error()), options.json);
     struct Removed {
         const std::string& folder;
         ~Removed() {
@@ -209,15 +213,15 @@ int run_check_network(const CheckNetworkOptions& options) {
         }
     };
     const Removed removed{*folder};
-    OpeningOptions opening{.directory = *folder, .listen = options.listen, .announce = {}};
+    peer::OpeningOptions opening{.directory = *folder, .listen = options.listen, .announce = {}};
     opening.nat.relay = p2p::RelayServing::never;
     opening.nat.map_ports = !options.no_port_mapping;
-    auto opened = open_node(join->run, opening);
-    if (!opened) return report_early(opened.failure(), options.json);
+    auto opened = peer::open_node(join->run, opening);
+    if (!opened) return peer::report_early(opened.failure(), options.json);
     collab::Node& node = *opened->node;
-    if (!options.json) say(stderr, "connecting to the peers of the join string …\n");
+    if (!options.json) peer::say(stderr, "connecting to the peers of the join string …\n");
     const auto reached = node.call("reach peers", reach_peers(node.host(), *join));
-    if (!reached) return report_early(failure(reached.error()), options.json);
+    if (!reached) return peer::report_early(peer::failure(reached.error()), options.json);
     const bool listens =
         node.run_on_network_thread([&] { return !node.host().addresses().empty(); });
     const double patience = reached->peers.empty() || !listens ? 0 : options.seconds_max;
@@ -237,11 +241,11 @@ int run_check_network(const CheckNetworkOptions& options) {
         json["router"] = nat.router;
         json["mapped"] = nat.mapped;
         json["relays"] = nat.relays.size();
-        say(stdout, "{}\n", monitor::json_line(json));
+        peer::say(stdout, "{}\n", monitor::json_line(json));
     } else {
         print_text(verdict, nat, *reached);
     }
-    return reached->peers.empty() ? static_cast<int>(ExitCode::unreachable) : 0;
+    return reached->peers.empty() ? static_cast<int>(peer::ExitCode::unreachable) : 0;
 }
 
 }  // namespace dedloc::cli

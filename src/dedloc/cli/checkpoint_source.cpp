@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <unistd.h>
 
-#include "dedloc/cli/peer_directory.h"
+#include "dedloc/peer/peer_directory.h"
 
 namespace dedloc::cli {
 
@@ -11,9 +11,9 @@ namespace fs = std::filesystem;
 
 std::string peers_folder(const std::string& path) {
     const fs::path folder = fs::path(path).parent_path();
-    if (folder.filename() != checkpoints_folder) return {};
+    if (folder.filename() != peer::checkpoints_folder) return {};
     const fs::path peer = folder.parent_path();
-    const bool is_ours = ::access((peer / identity_file).c_str(), R_OK) == 0 &&
+    const bool is_ours = ::access((peer / peer::identity_file).c_str(), R_OK) == 0 &&
                          ::access(peer.c_str(), W_OK | X_OK) == 0 &&
                          ::access(folder.c_str(), W_OK | X_OK) == 0;
     return is_ours ? peer.string() : std::string();

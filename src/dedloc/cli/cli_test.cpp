@@ -5,20 +5,20 @@
 #include <set>
 #include <unistd.h>
 
-#include "dedloc/cli/called_as.h"
-#include "dedloc/cli/checkpoint_hook.h"
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/demo_script.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/join_offer.h"
 #include "dedloc/cli/join_string_source.h"
-#include "dedloc/cli/node_opening.h"
-#include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/run_templates.h"
 #include "dedloc/cli/trainer_watch.h"
 #include "dedloc/cli/use_watch.h"
-#include "dedloc/cli/warm_start.h"
+#include "dedloc/peer/called_as.h"
+#include "dedloc/peer/checkpoint_hook.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/join_offer.h"
+#include "dedloc/peer/node_opening.h"
+#include "dedloc/peer/peer_directory.h"
+#include "dedloc/peer/warm_start.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/run/join_string.h"
 #include "dedloc/run/run_file.h"
@@ -54,7 +54,7 @@ std::string repository(const std::string& path) { return DEDLOC_TEST_DATA "/../"
 TEST(ExitCodes, the_page_says_what_the_table_says) {
     const std::string page = content_of(repository("docs/exit-codes.md"));
     ASSERT_FALSE(page.empty());
-    for (const ExitCodeMeaning& row : exit_code_table()) {
+    for (const peer::ExitCodeMeaning& row : peer::exit_code_table()) {
         const std::string line =
             fmt::format("| {} | {} | {} |", static_cast<int>(row.code), row.name, row.meaning);
         EXPECT_NE(page.find(line), std::string::npos) << line;
@@ -62,12 +62,12 @@ TEST(ExitCodes, the_page_says_what_the_table_says) {
 }
 
 TEST(ExitCodes, kinds_of_errors_have_their_codes) {
-    EXPECT_EQ(code_for(Error(ErrorKind::bad_input, "")), ExitCode::bad_input);
-    EXPECT_EQ(code_for(Error(ErrorKind::timeout, "")), ExitCode::unreachable);
-    EXPECT_EQ(code_for(Error(ErrorKind::conflict, "")), ExitCode::different_run);
-    EXPECT_EQ(code_for(Error(ErrorKind::not_found, "")), ExitCode::data_missing);
-    EXPECT_EQ(code_for(Error(ErrorKind::local_fault, "")), ExitCode::disk);
-    EXPECT_EQ(code_for(Error(ErrorKind::cannot_compute, "")), ExitCode::cannot_compute);
+    EXPECT_EQ(peer::code_for(Error(ErrorKind::bad_input, "")), peer::ExitCode::bad_input);
+    EXPECT_EQ(peer::code_for(Error(ErrorKind::timeout, "")), peer::ExitCode::unreachable);
+    EXPECT_EQ(peer::code_for(Error(ErrorKind::conflict, "")), peer::ExitCode::different_run);
+    EXPECT_EQ(peer::code_for(Error(ErrorKind::not_found, "")), peer::ExitCode::data_missing);
+    EXPECT_EQ(peer::code_for(Error(ErrorKind::local_fault, "")), peer::ExitCode::disk);
+    EXPECT_EQ(peer::code_for(Error(ErrorKind::cannot_compute, "")), peer::ExitCode::cannot_compute);
 }
 
 TEST(RunTemplates, are_valid_and_the_demo_is_the_example) {
@@ -160,33 +160,34 @@ TEST(PeerDirectory, numbers_peers_of_one_machine_and_gives_identities_back) {
     Digest run;
     run.bytes.fill(0xab);
     PeerId first_id;
-    const OpeningOptions options{.directory = {}, .listen = {"none"}, .announce = {}};
+    const peer::OpeningOptions options{.directory = {}, .listen = {"none"}, .announce = {}};
     {
-        auto first = open_node(run, options);
+        auto first = peer::open_node(run, options);
         ASSERT_TRUE(first) << first.failure().message;
         EXPECT_EQ(first->directory, folder.path() + "/dedloc/abababab/1");
-        auto second = open_node(run, options);
+        auto second = peer::open_node(run, options);
         ASSERT_TRUE(second) << second.failure().message;
         EXPECT_EQ(second->directory, folder.path() + "/dedloc/abababab/2");
         first_id = first->node->id();
         EXPECT_NE(first_id, second->node->id());
 
-        EXPECT_FALSE(running_peer(first->directory));  // no join string yet
-        ASSERT_TRUE(write_private_file(first->directory + "/join.txt", "dedloc1abc\n"));
-        const auto running = running_peers(folder.path() + "/dedloc");
+        EXPECT_FALSE(peer::running_peer(first->directory));  // no join string yet
+        ASSERT_TRUE(peer::write_private_file(first->directory + "/join.txt", "dedloc1abc\n"));
+        const auto running = peer::running_peers(folder.path() + "/dedloc");
         ASSERT_EQ(running.size(), 1u);
         EXPECT_EQ(running[0].join_string, "dedloc1abc");
-        EXPECT_EQ(peer_at_work_beside(second->directory), first->directory);
-        EXPECT_EQ(peer_at_work_beside(first->directory), "") << "the other has no join string yet";
+        EXPECT_EQ(peer::peer_at_work_beside(second->directory), first->directory);
+        EXPECT_EQ(peer::peer_at_work_beside(first->directory), "")
+            << "the other has no join string yet";
 
-        const OpeningOptions same{
+        const peer::OpeningOptions same{
             .directory = first->directory, .listen = {"none"}, .announce = {}};
-        const auto taken = open_node(run, same);
+        const auto taken = peer::open_node(run, same);
         ASSERT_FALSE(taken);
-        EXPECT_EQ(taken.failure().code, ExitCode::identity_in_use);
+        EXPECT_EQ(taken.failure().code, peer::ExitCode::identity_in_use);
     }
-    EXPECT_TRUE(running_peers(folder.path() + "/dedloc").empty());
-    auto again = open_node(run, options);
+    EXPECT_TRUE(peer::running_peers(folder.path() + "/dedloc").empty());
+    auto again = peer::open_node(run, options);
     ASSERT_TRUE(again);
     EXPECT_EQ(again->node->id(), first_id);
     ::unsetenv("XDG_STATE_HOME");
@@ -195,49 +196,53 @@ TEST(PeerDirectory, numbers_peers_of_one_machine_and_gives_identities_back) {
 // A kill leaves it, and `host --resume` in that folder makes a secret of its own.
 TEST(PeerDirectory, the_join_string_of_who_had_the_folder_before_is_gone) {
     const Folder folder;
-    ASSERT_TRUE(write_private_file(folder.file("join.txt"), "dedloc1abc\n"));
-    const OpeningOptions options{.directory = folder.path(), .listen = {"none"}, .announce = {}};
-    auto opened = open_node(Digest{}, options);
+    ASSERT_TRUE(peer::write_private_file(folder.file("join.txt"), "dedloc1abc\n"));
+    const peer::OpeningOptions options{
+        .directory = folder.path(), .listen = {"none"}, .announce = {}};
+    auto opened = peer::open_node(Digest{}, options);
     ASSERT_TRUE(opened) << opened.failure().message;
-    EXPECT_FALSE(running_peer(folder.path()));
-    ASSERT_TRUE(write_private_file(folder.file("join.txt"), "dedloc1def\n"));
-    ASSERT_FALSE(open_node(Digest{}, options)) << "it is taken";
-    EXPECT_EQ(running_peer(folder.path()).value().join_string, "dedloc1def");
+    EXPECT_FALSE(peer::running_peer(folder.path()));
+    ASSERT_TRUE(peer::write_private_file(folder.file("join.txt"), "dedloc1def\n"));
+    ASSERT_FALSE(peer::open_node(Digest{}, options)) << "it is taken";
+    EXPECT_EQ(peer::running_peer(folder.path()).value().join_string, "dedloc1def");
 }
 
 TEST(PeerDirectory, files_are_private_and_whole) {
     const Folder folder;
     const std::string path = folder.file("secret");
-    ASSERT_TRUE(write_private_file(path, "one"));
-    ASSERT_TRUE(write_private_file(path, "two"));
+    ASSERT_TRUE(peer::write_private_file(path, "one"));
+    ASSERT_TRUE(peer::write_private_file(path, "two"));
     EXPECT_EQ(content_of(path), "two");
     const auto mode = std::filesystem::status(path).permissions();
     EXPECT_EQ(mode, std::filesystem::perms(0600));
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
-    EXPECT_FALSE(write_private_file("/nonexistent/folder/x", "y"));
-    EXPECT_FALSE(read_text_file(path, 2));
+    EXPECT_FALSE(peer::write_private_file("/nonexistent/folder/x", "y"));
+    EXPECT_FALSE(peer::read_text_file(path, 2));
 }
 
 TEST(NodeOpening, says_by_its_code_what_is_wrong) {
     const Folder folder;
-    const OpeningOptions first{
+    const peer::OpeningOptions first{
         .directory = folder.file("a"), .listen = {"127.0.0.1:0"}, .announce = {}};
-    auto opened = open_node(Digest{}, first);
+    auto opened = peer::open_node(Digest{}, first);
     ASSERT_TRUE(opened) << opened.failure().message;
     const auto addresses =
         opened->node->run_on_network_thread([&] { return opened->node->host().addresses(); });
     ASSERT_EQ(addresses.size(), 1u);
-    const OpeningOptions second{.directory = folder.file("b"), .listen = addresses, .announce = {}};
-    const auto busy = open_node(Digest{}, second);
+    const peer::OpeningOptions second{
+        .directory = folder.file("b"), .listen = addresses, .announce = {}};
+    const auto busy = peer::open_node(Digest{}, second);
     ASSERT_FALSE(busy);
-    EXPECT_EQ(busy.failure().code, ExitCode::port) << busy.failure().message;
-    ASSERT_TRUE(write_private_file(folder.file("file"), "x"));
-    const OpeningOptions third{.directory = folder.file("file/c"), .listen = {}, .announce = {}};
-    const auto no_folder = open_node(Digest{}, third);
+    EXPECT_EQ(busy.failure().code, peer::ExitCode::port) << busy.failure().message;
+    ASSERT_TRUE(peer::write_private_file(folder.file("file"), "x"));
+    const peer::OpeningOptions third{
+        .directory = folder.file("file/c"), .listen = {}, .announce = {}};
+    const auto no_folder = peer::open_node(Digest{}, third);
     ASSERT_FALSE(no_folder);
-    EXPECT_EQ(no_folder.failure().code, ExitCode::disk);
-    const OpeningOptions fourth{.directory = folder.file("d"), .listen = {"x:y"}, .announce = {}};
-    EXPECT_EQ(open_node(Digest{}, fourth).failure().code, ExitCode::bad_input);
+    EXPECT_EQ(no_folder.failure().code, peer::ExitCode::disk);
+    const peer::OpeningOptions fourth{
+        .directory = folder.file("d"), .listen = {"x:y"}, .announce = {}};
+    EXPECT_EQ(peer::open_node(Digest{}, fourth).failure().code, peer::ExitCode::bad_input);
 }
 
 TEST(NodeOpening, listens_where_users_say_in_several_ways) {
@@ -245,10 +250,10 @@ TEST(NodeOpening, listens_where_users_say_in_several_ways) {
         "0.0.0.0:4001", "[::]:4002", ":4003", "/ip4/1.2.3.4/tcp/5", "none"};
     const std::vector<std::string> expected = {
         "/ip4/0.0.0.0/tcp/4001", "/ip6/::/tcp/4002", "/ip4/0.0.0.0/tcp/4003", "/ip4/1.2.3.4/tcp/5"};
-    EXPECT_EQ(listen_addresses(given).value(), expected);
-    EXPECT_FALSE(listen_addresses({"0.0.0.0:99999"}));
-    EXPECT_FALSE(listen_addresses({"nonsense"}));
-    EXPECT_EQ(listen_addresses({}).value().size(), 1u);
+    EXPECT_EQ(peer::listen_addresses(given).value(), expected);
+    EXPECT_FALSE(peer::listen_addresses({"0.0.0.0:99999"}));
+    EXPECT_FALSE(peer::listen_addresses({"nonsense"}));
+    EXPECT_EQ(peer::listen_addresses({}).value().size(), 1u);
 }
 
 TEST(NodeOpening, announces_what_users_write_names_among_them) {
@@ -258,30 +263,32 @@ TEST(NodeOpening, announces_what_users_write_names_among_them) {
                                                "/dns/example.org/tcp/4002",
                                                "/ip6/2001:db8::1/tcp/4003",
                                                "/dns4/a.b/tcp/5"};
-    EXPECT_EQ(announced_addresses(given).value(), expected);
+    EXPECT_EQ(peer::announced_addresses(given).value(), expected);
     for (const char* bad : {"example.org", ":4001", "203.0.113.7:0", "a b:4001", "a.b:99999"})
-        EXPECT_FALSE(announced_addresses({bad})) << bad;
+        EXPECT_FALSE(peer::announced_addresses({bad})) << bad;
 }
 
 TEST(NodeOpening, whoever_announces_an_address_needs_a_port_that_stays) {
-    const auto listen = listen_addresses({}).value();
-    const std::string why = announced_in_vain({"/ip4/203.0.113.7/tcp/4001"}, listen);
+    const auto listen = peer::listen_addresses({}).value();
+    const std::string why = peer::announced_in_vain({"/ip4/203.0.113.7/tcp/4001"}, listen);
     EXPECT_NE(why.find("/ip4/203.0.113.7/tcp/4001"), std::string::npos) << why;
     EXPECT_NE(why.find("--listen 0.0.0.0:4001"), std::string::npos) << why;
-    EXPECT_NE(announced_in_vain({"/ip6/2001:db8::1/tcp/4001"}, {}).find("--listen '[::]:4001'"),
-              std::string::npos);
-    EXPECT_EQ(announced_in_vain({}, listen), "");
-    EXPECT_EQ(announced_in_vain({"/ip4/203.0.113.7/tcp/4001"}, {"/ip4/0.0.0.0/tcp/5001"}), "")
+    EXPECT_NE(
+        peer::announced_in_vain({"/ip6/2001:db8::1/tcp/4001"}, {}).find("--listen '[::]:4001'"),
+        std::string::npos);
+    EXPECT_EQ(peer::announced_in_vain({}, listen), "");
+    EXPECT_EQ(peer::announced_in_vain({"/ip4/203.0.113.7/tcp/4001"}, {"/ip4/0.0.0.0/tcp/5001"}), "")
         << "a router may pass it on to another port";
 }
 
 TEST(NodeOpening, options_are_checked_before_anything_that_takes_long) {
     const Folder folder;
-    const auto refused = [](const OpeningOptions& options) {
-        const Ok checked = check_opening(options);
+    const auto refused = [](const peer::OpeningOptions& options) {
+        const Ok checked = peer::check_opening(options);
         return checked ? ErrorKind::conflict : checked.error().kind();
     };
-    EXPECT_TRUE(check_opening({.directory = folder.file("not made"), .listen = {"127.0.0.1:0"}}));
+    EXPECT_TRUE(
+        peer::check_opening({.directory = folder.file("not made"), .listen = {"127.0.0.1:0"}}));
     EXPECT_FALSE(std::filesystem::exists(folder.file("not made")));
     EXPECT_EQ(refused({.listen = {"0.0.0.0:x"}}), ErrorKind::bad_input);
     EXPECT_EQ(refused({.listen = {"localhost:4001"}}), ErrorKind::bad_input);
@@ -289,7 +296,7 @@ TEST(NodeOpening, options_are_checked_before_anything_that_takes_long) {
     EXPECT_EQ(refused({.relays = {"/ip4/203.0.113.7/tcp/4001"}}), ErrorKind::bad_input);
     const std::string relay =
         "/ip4/203.0.113.7/tcp/4001/p2p/12D3KooWPGiEvE985RVrma87U9qw1YDLcCJDQ9FXCWyaqmUz4KYX";
-    EXPECT_TRUE(check_opening({.relays = {relay}}));
+    EXPECT_TRUE(peer::check_opening({.relays = {relay}}));
     EXPECT_EQ(refused({.listen = {"none"}, .relays = {relay}}), ErrorKind::bad_input)
         << "nobody would get in";
     EXPECT_EQ(refused({.congestion_control = "telepathy"}), ErrorKind::bad_input);
@@ -327,7 +334,7 @@ std::string joined(const std::vector<std::string>& lines) {
 }
 
 TEST(JoinOffer, waits_for_the_router_and_shows_what_it_opened) {
-    JoinOffer offer;
+    peer::JoinOffer offer;
     EXPECT_EQ(joined(offer.look(100, at_home, {.is_asking = true})), "");
     EXPECT_EQ(joined(offer.look(104, at_home, {.is_asking = true})), "");
     EXPECT_TRUE(offer.is_held());
@@ -339,7 +346,7 @@ TEST(JoinOffer, waits_for_the_router_and_shows_what_it_opened) {
 }
 
 TEST(JoinOffer, says_once_that_a_string_leads_nowhere_and_shows_a_later_one_that_does) {
-    JoinOffer offer;
+    peer::JoinOffer offer;
     EXPECT_EQ(joined(offer.look(100, at_home, {.is_asking = true})), "");
     const std::string said = joined(offer.look(105, at_home, {.is_asking = true}));
     EXPECT_NE(said.find("join " + at_home), std::string::npos) << said;
@@ -349,7 +356,7 @@ TEST(JoinOffer, says_once_that_a_string_leads_nowhere_and_shows_a_later_one_that
     const std::string again = joined(offer.look(115, from_outside, {}));
     EXPECT_NE(again.find("join " + from_outside), std::string::npos) << again;
     EXPECT_EQ(joined(offer.look(120, from_outside, {})), "");
-    EXPECT_NE(joined(JoinOffer().look(1, "dedloc1", {})).find("names no address"),
+    EXPECT_NE(joined(peer::JoinOffer().look(1, "dedloc1", {})).find("names no address"),
               std::string::npos);
 }
 
@@ -359,15 +366,16 @@ TEST(JoinOffer, shows_at_once_what_needs_no_help) {
         string_with({at_peer("/ip4/203.0.113.9/tcp/4001") + "/p2p-circuit"});
     const std::string named = string_with({"/dns4/example.org/tcp/4001"});
     for (const std::string& string : {here, relayed, named, from_outside}) {
-        const std::string said = joined(JoinOffer().look(1, string, {.is_asking = string != here}));
+        const std::string said =
+            joined(peer::JoinOffer().look(1, string, {.is_asking = string != here}));
         EXPECT_NE(said.find("join " + string), std::string::npos);
         EXPECT_EQ(said.find("leads only"), std::string::npos) << said;
     }
-    const std::string announced = joined(JoinOffer().look(1, at_home, {.announced = true}));
+    const std::string announced = joined(peer::JoinOffer().look(1, at_home, {.announced = true}));
     EXPECT_EQ(announced.find("leads only"), std::string::npos);
     // Whoever named a relay did not mean this machine alone.
     const std::string alone =
-        joined(JoinOffer().look(1, here, {.relays_given = true, .is_asking = false}));
+        joined(peer::JoinOffer().look(1, here, {.relays_given = true, .is_asking = false}));
     EXPECT_NE(alone.find("leads only"), std::string::npos);
 }
 
@@ -381,38 +389,38 @@ std::string text_task() {
 
 TEST(JoinOffer, says_that_others_need_the_runs_own_data) {
     run::TaskConfig task = run::default_task();
-    EXPECT_EQ(own_data(task), "") << "pictures";
+    EXPECT_EQ(peer::own_data(task), "") << "pictures";
     task.kind = text_task();
     for (const char* packaged : {"kjv", "kjv?weight=2", "no source"}) {
         task.data = packaged;
-        EXPECT_EQ(own_data(task), "") << packaged;
+        EXPECT_EQ(peer::own_data(task), "") << packaged;
     }
     task.data = "kjv, text:books";
     const std::string said =
-        joined(JoinOffer().look(1, from_outside, {.own_data = own_data(task)}));
+        joined(peer::JoinOffer().look(1, from_outside, {.own_data = peer::own_data(task)}));
     EXPECT_NE(said.find("join " + from_outside + " --data FOLDER\n"), std::string::npos) << said;
     EXPECT_NE(said.find("this run's data (kjv, text:books)"), std::string::npos) << said;
-    const std::string plain = joined(JoinOffer().look(1, from_outside, {}));
+    const std::string plain = joined(peer::JoinOffer().look(1, from_outside, {}));
     EXPECT_EQ(plain.find("--data"), std::string::npos) << plain;
 }
 
 TEST(JoinOffer, says_that_somebody_has_to_serve_the_experts) {
-    const std::string said = joined(JoinOffer().look(1, from_outside, {.has_experts = true}));
+    const std::string said = joined(peer::JoinOffer().look(1, from_outside, {.has_experts = true}));
     EXPECT_NE(said.find("serve " + from_outside + "\n"), std::string::npos) << said;
-    const std::string plain = joined(JoinOffer().look(1, from_outside, {}));
+    const std::string plain = joined(peer::JoinOffer().look(1, from_outside, {}));
     EXPECT_EQ(plain.find("serve"), std::string::npos) << plain;
 }
 
 TEST(CalledAs, others_have_the_program_where_readme_has_it) {
-    EXPECT_EQ(as_others_call_it("dedloc"), "dedloc");
+    EXPECT_EQ(peer::as_others_call_it("dedloc"), "dedloc");
     for (const char* here : {"build/gpu/bin/dedloc", "/opt/d/build/release/bin/dedloc"})
-        EXPECT_EQ(as_others_call_it(here), "build/release/bin/dedloc");
+        EXPECT_EQ(peer::as_others_call_it(here), "build/release/bin/dedloc");
 }
 
 TEST(JoinStringSource, takes_it_from_the_argument_a_file_or_the_first_line_of_standard_input) {
     const Folder folder;
     EXPECT_EQ(join_string_from("dedloc1abc").value(), "dedloc1abc");
-    ASSERT_TRUE(write_private_file(folder.file("join.txt"), from_outside + "\n"));
+    ASSERT_TRUE(peer::write_private_file(folder.file("join.txt"), from_outside + "\n"));
     const auto of_file = join_string_from("@" + folder.file("join.txt"));
     ASSERT_TRUE(of_file);
     EXPECT_TRUE(run::parse_join_string(*of_file));
@@ -449,8 +457,8 @@ class WarmStartTest : public testing::Test {
         return run;
     }
     // The outcome of a run with SGD.
-    static WarmSource learned() {
-        WarmSource source{.path = "step-7"};
+    static peer::WarmSource learned() {
+        peer::WarmSource source{.path = "step-7"};
         source.optimizer = run(optim::OptimizerKind::sgd).optimizer;
         state::SnapshotInfo info;
         info.step = 7;
@@ -461,14 +469,14 @@ class WarmStartTest : public testing::Test {
                 .value();
         return source;
     }
-    static std::vector<float> section(const WarmStart& start, const char* name) {
+    static std::vector<float> section(const peer::WarmStart& start, const char* name) {
         return start.state->find(name)->values;
     }
 };
 
 TEST_F(WarmStartTest, a_new_run_has_the_old_numbers_and_counts_from_zero) {
     const run::RunFile later = run(optim::OptimizerKind::sgd);
-    const auto start = warm_start(later, layout(3), learned());
+    const auto start = peer::warm_start(later, layout(3), learned());
     ASSERT_TRUE(start) << start.error().message();
     EXPECT_EQ(section(*start, "parameters"), (std::vector<float>{1, 2, 3}));
     EXPECT_EQ(section(*start, "momentum"), (std::vector<float>{4, 5, 6}));
@@ -480,21 +488,21 @@ TEST_F(WarmStartTest, a_new_run_has_the_old_numbers_and_counts_from_zero) {
 }
 
 TEST_F(WarmStartTest, another_optimizer_and_one_that_counts_steps_begin_anew) {
-    const auto adamw = warm_start(run(optim::OptimizerKind::adamw), layout(3), learned());
+    const auto adamw = peer::warm_start(run(optim::OptimizerKind::adamw), layout(3), learned());
     ASSERT_TRUE(adamw);
     EXPECT_EQ(section(*adamw, "exp_avg"), std::vector<float>(3, 0));
     EXPECT_NE(adamw->told.find("it was sgd and is adamw now"), std::string::npos) << adamw->told;
-    WarmSource source = learned();
+    peer::WarmSource source = learned();
     source.optimizer->kind = optim::OptimizerKind::adamw;
-    const auto again = warm_start(run(optim::OptimizerKind::adamw), layout(3), source);
+    const auto again = peer::warm_start(run(optim::OptimizerKind::adamw), layout(3), source);
     ASSERT_TRUE(again);
     EXPECT_NE(again->told.find("counts its steps from 0"), std::string::npos) << again->told;
     source.optimizer.reset();
-    EXPECT_TRUE(warm_start(run(optim::OptimizerKind::sgd), layout(3), source));
+    EXPECT_TRUE(peer::warm_start(run(optim::OptimizerKind::sgd), layout(3), source));
 }
 
 TEST_F(WarmStartTest, another_model_is_refused_with_both_sizes) {
-    const auto start = warm_start(run(optim::OptimizerKind::sgd), layout(4), learned());
+    const auto start = peer::warm_start(run(optim::OptimizerKind::sgd), layout(4), learned());
     ASSERT_FALSE(start);
     EXPECT_EQ(start.error().kind(), ErrorKind::bad_input);
     EXPECT_NE(start.error().message().find("has 3 parameters and 1 buffers"), std::string::npos);
@@ -513,14 +521,14 @@ TEST_F(WarmStartTest, a_model_of_words_keeps_its_tokenizer) {
     };
     const std::string own(64, 'a');
     const std::string other(64, 'b');
-    WarmSource source = learned();
+    peer::WarmSource source = learned();
     source.task = of_words(own);
     run::TaskConfig open = of_words("none");
-    ASSERT_TRUE(inherit(open, source));
+    ASSERT_TRUE(peer::inherit(open, source));
     EXPECT_EQ(tasks::text_keys(open).tokenizer_hash, own);
-    EXPECT_TRUE(inherit(open, source)) << "named by the run file, too";
+    EXPECT_TRUE(peer::inherit(open, source)) << "named by the run file, too";
     run::TaskConfig another = of_words(other);
-    const Ok refused = inherit(another, source);
+    const Ok refused = peer::inherit(another, source);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().kind(), ErrorKind::bad_input);
     EXPECT_NE(refused.error().message().find("knows the tokenizer " + own +
@@ -529,15 +537,15 @@ TEST_F(WarmStartTest, a_model_of_words_keeps_its_tokenizer) {
         << refused.error().message();
 
     source.task.reset();  // a run file of another version
-    EXPECT_TRUE(inherit(another, source)) << "the user's word";
+    EXPECT_TRUE(peer::inherit(another, source)) << "the user's word";
     open = of_words("none");
-    const Ok unknown = inherit(open, source);
+    const Ok unknown = peer::inherit(open, source);
     ASSERT_FALSE(unknown);
     EXPECT_NE(unknown.error().message().find("copy text.tokenizer_hash from its run.toml"),
               std::string::npos)
         << unknown.error().message();
     run::TaskConfig pictures = run::default_task();
-    EXPECT_TRUE(inherit(pictures, source));
+    EXPECT_TRUE(peer::inherit(pictures, source));
 }
 
 TEST(CheckpointSource, says_what_is_not_there) {
@@ -559,7 +567,7 @@ TEST(CheckpointSource, knows_the_folder_of_the_peer_that_saved_it) {
     const std::string saved = folder.file("peer/checkpoints/step-000000000001-00000000");
     std::filesystem::create_directories(saved);
     EXPECT_EQ(peers_folder(saved), "") << "a copy of the checkpoints alone";
-    ASSERT_TRUE(write_private_file(folder.file("peer/identity.key"), "x"));
+    ASSERT_TRUE(peer::write_private_file(folder.file("peer/identity.key"), "x"));
     EXPECT_EQ(peers_folder(saved), folder.file("peer"));
     EXPECT_EQ(peers_folder(folder.file("peer/step-000000000001-00000000")), "");
     if (::geteuid() == 0) return;  // who may write everywhere
@@ -569,7 +577,7 @@ TEST(CheckpointSource, knows_the_folder_of_the_peer_that_saved_it) {
 }
 
 struct Told {
-    CheckpointHook::Tell tell() {
+    peer::CheckpointHook::Tell tell() {
         return [this](const events::Any& what, const std::string& text) {
             all += fmt::format("{}: {}\n", events::Event{.what = what}.kind(), text);
         };
@@ -580,7 +588,8 @@ struct Told {
 TEST(CheckpointHook, what_is_not_done_when_nobody_waits_any_more_is_told) {
     const Folder folder;
     Told told;
-    CheckpointHook hook({.command = "sleep 1000", .log_directory = folder.path()}, told.tell());
+    peer::CheckpointHook hook({.command = "sleep 1000", .log_directory = folder.path()},
+                              told.tell());
     hook.saved(folder.file("step-a"), 1, "a");
     hook.saved(folder.file("step-b"), 2, "b");
     ASSERT_TRUE(hook.busy());
@@ -596,11 +605,11 @@ TEST(CheckpointHook, a_published_folder_has_what_the_peer_keeps_and_what_others_
     const std::string kept = folder.file("peer/checkpoints");
     const std::string open = folder.file("public");
     Told told;
-    CheckpointHook hook({.publish_directory = open, .log_directory = folder.file("peer")},
-                        told.tell());
+    peer::CheckpointHook hook({.publish_directory = open, .log_directory = folder.file("peer")},
+                              told.tell());
     const auto save = [&](const std::string& name) {
         fs::create_directories(kept + "/" + name);
-        ASSERT_TRUE(write_private_file(kept + "/" + name + "/checkpoint.json", name));
+        ASSERT_TRUE(peer::write_private_file(kept + "/" + name + "/checkpoint.json", name));
         hook.saved(kept + "/" + name, 1, "hash");
         hook.finish(1000, [] { return false; });
     };
@@ -644,10 +653,11 @@ TEST(CheckpointHook, what_the_peer_keeps_no_more_makes_room_but_for_the_newest_c
     const std::string kept = folder.file("checkpoints");
     const std::string open = folder.file("public");
     Told told;
-    CheckpointHook hook({.publish_directory = open, .log_directory = folder.path()}, told.tell());
+    peer::CheckpointHook hook({.publish_directory = open, .log_directory = folder.path()},
+                              told.tell());
     const auto save = [&](const std::string& name) {
         fs::create_directories(kept + "/" + name);
-        ASSERT_TRUE(write_private_file(kept + "/" + name + "/checkpoint.json", name));
+        ASSERT_TRUE(peer::write_private_file(kept + "/" + name + "/checkpoint.json", name));
         hook.saved(kept + "/" + name, 1, "hash");
         hook.finish(1000, [] { return false; });
     };
@@ -679,13 +689,13 @@ TEST(CheckpointHook, a_copy_that_cannot_be_removed_stops_nothing_and_is_tried_ag
     // `rm` refuses this, whoever calls it.
     const std::string stuck = folder.file("public/step-0-old/.");
     fs::create_directories(stuck);
-    ASSERT_TRUE(write_private_file(folder.file("published"), stuck + "\n"));
+    ASSERT_TRUE(peer::write_private_file(folder.file("published"), stuck + "\n"));
     Told told;
-    CheckpointHook hook({.command = "touch \"$1/../../done\"",
-                         .publish_directory = folder.file("public"),
-                         .log_directory = folder.path()},
-                        told.tell());
-    ASSERT_TRUE(write_private_file(kept + "/checkpoint.json", name));
+    peer::CheckpointHook hook({.command = "touch \"$1/../../done\"",
+                               .publish_directory = folder.file("public"),
+                               .log_directory = folder.path()},
+                              told.tell());
+    ASSERT_TRUE(peer::write_private_file(kept + "/checkpoint.json", name));
     hook.saved(kept, 1, "hash");
     hook.finish(1000, [] { return false; });
     EXPECT_TRUE(told.all.starts_with("published: ")) << told.all;
@@ -701,8 +711,9 @@ TEST(CheckpointHook, a_slash_at_the_end_of_the_publish_folder_makes_no_other_fol
     const auto publish = [&](const std::string& to, const std::string& name) {
         const std::string kept = folder.file("checkpoints/" + name);
         fs::create_directories(kept);
-        ASSERT_TRUE(write_private_file(kept + "/checkpoint.json", name));
-        CheckpointHook hook({.publish_directory = to, .log_directory = folder.path()}, told.tell());
+        ASSERT_TRUE(peer::write_private_file(kept + "/checkpoint.json", name));
+        peer::CheckpointHook hook({.publish_directory = to, .log_directory = folder.path()},
+                                  told.tell());
         hook.saved(kept, 1, "hash");
         hook.finish(1000, [] { return false; });
     };
@@ -786,14 +797,14 @@ TEST(UseWatch, who_is_used_hears_nothing) {
 }
 
 TEST(NodeOpening, threads_bound_what_works_beside_the_gradients) {
-    PeerOptions peer;
+    peer::PeerOptions peer;
     peer.threads = 2;
-    EXPECT_EQ(opening_options(peer).workers_count, 2u);
+    EXPECT_EQ(peer::opening_options(peer).workers_count, 2u);
     const Folder folder;
-    OpeningOptions opening = opening_options(peer);
+    peer::OpeningOptions opening = peer::opening_options(peer);
     opening.directory = folder.path();
     opening.listen = {"none"};
-    auto opened = open_node(Digest{}, opening);
+    auto opened = peer::open_node(Digest{}, opening);
     ASSERT_TRUE(opened) << opened.failure().message;
     EXPECT_EQ(opened->node->environment().workers.threads_count(), 2u);
 }
@@ -801,7 +812,7 @@ TEST(NodeOpening, threads_bound_what_works_beside_the_gradients) {
 TEST(Commands, bad_input_has_its_exit_code) {
     const Folder folder;
     EXPECT_EQ(run_check({.run_file = folder.file("missing.toml"), .json = false}), 2);
-    ASSERT_TRUE(write_private_file(folder.file("bad.toml"), "name = \"x\"\nfoo = 1\n"));
+    ASSERT_TRUE(peer::write_private_file(folder.file("bad.toml"), "name = \"x\"\nfoo = 1\n"));
     EXPECT_EQ(run_check({.run_file = folder.file("bad.toml"), .json = false}), 2);
     EXPECT_EQ(run_init({.task = "nothing", .output = folder.file("x"), .force = false}), 2);
     EXPECT_EQ(run_init({.task = {}, .output = folder.file("x.toml"), .force = false}), 0);

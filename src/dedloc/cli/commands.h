@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/peer/peer_options.h"
+
 namespace dedloc::cli {
 
 struct InitOptions {
@@ -72,12 +74,6 @@ struct CheckNetworkOptions {
 };
 int run_check_network(const CheckNetworkOptions& options);
 
-// Caps of what a peer may take of its link.
-struct CapOptions {
-    std::string max_up;  // Mb/s, also by the time of day (cap_schedule.h); empty: no cap
-    std::string max_down;
-};
-
 struct RelayOptions {
     std::string join_string;  // the run to help; empty: whoever knows the address
     std::vector<std::string> listen;
@@ -85,7 +81,7 @@ struct RelayOptions {
     std::string relay_for;  // members, anyone; empty: members of the run, if there is one
     bool no_port_mapping = false;
     std::string congestion_control;  // as for host and join
-    CapOptions caps;
+    peer::CapOptions caps;
     std::string directory;
     double seconds = 0;  // 0: until Ctrl-C
     bool json = false;
@@ -185,37 +181,8 @@ struct SampleOptions {
 };
 int run_sample(const SampleOptions& options);
 
-// Options that host and join have in common.
-struct PeerOptions {
-    std::vector<std::string> listen;    // multiaddrs or HOST:PORT; empty: a port of the system's
-    std::vector<std::string> announce;  // what others are told instead; written alike
-    std::vector<std::string> relays;    // to stay connected to
-    std::string relay_for = "members";  // anyone, nobody
-    bool no_port_mapping = false;       // the router is not asked to pass the port on
-    std::string directory;
-    std::string name;
-    std::string device = "auto";
-    std::string data_directory;
-    int threads = 0;
-    std::string congestion_control;  // of TCP: cubic, bbr; empty: the system's
-    CapOptions caps;
-    // Mb/s that plans count on at most, without slowing anything down; 0: what is measured.
-    double plan_up = 0;
-    double plan_down = 0;
-    bool json = false;
-    bool plain = false;
-    bool listed = false;                      // host: `dedloc find` shows the run
-    bool quiet = false;                       // no view at all
-    int checkpoints_kept = 3;                 // the newest
-    std::uint64_t checkpoint_kept_every = 0;  // steps; one of each such stretch stays; 0: none
-    std::string on_checkpoint;      // a command, after each checkpoint (checkpoint_hook.h)
-    std::string publish_directory;  // a folder that gets a copy of each checkpoint
-    std::string watch_prompts;      // a file of prompts that are drawn after each checkpoint
-    bool flips_signs = false;       // for tests of robust runs: it poisons its gradients
-};
-
 struct HostOptions {
-    PeerOptions peer;
+    peer::PeerOptions peer;
     std::string run_file;
     std::string resume;      // a folder of checkpoints, or a peer's folder
     std::string from;        // the same: a new run begins with its model
@@ -226,7 +193,7 @@ struct HostOptions {
 int run_host(const HostOptions& options);
 
 struct JoinOptions {
-    PeerOptions peer;
+    peer::PeerOptions peer;
     std::string join_string;
 };
 int run_join(const JoinOptions& options);
@@ -241,7 +208,7 @@ struct AssistOptions {
     std::string directory;
     std::string name;
     std::string congestion_control;  // of TCP: cubic, bbr; empty: the system's
-    CapOptions caps;
+    peer::CapOptions caps;
     double plan_up = 0;  // as for host and join
     double plan_down = 0;
     int memory_mib = 256;  // of contributions that wait for slower members'
@@ -261,7 +228,7 @@ struct ServeOptions {
     std::string directory;
     std::string name;
     std::string congestion_control;
-    CapOptions caps;
+    peer::CapOptions caps;
     double plan_up = 0;
     double plan_down = 0;
     int threads = 0;
@@ -302,7 +269,7 @@ struct ServiceOptions {
     double idle_minutes = 0;    // that nobody must have used the machine; 0: it does not matter
     int processor_percent = 0;  // of one processor; 0: no cap
     int threads = 0;
-    CapOptions caps;
+    peer::CapOptions caps;
 };
 int run_service(const ServiceOptions& options, const std::string& program);
 

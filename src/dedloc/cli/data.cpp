@@ -7,10 +7,10 @@
 #include <sstream>
 
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/say.h"
 #include "dedloc/images/folder.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/runtime/child_process.h"
 
 namespace dedloc::cli {
@@ -54,7 +54,7 @@ Result<int> draw_emoji(const DataEmojiOptions& options) {
         return make_error(ErrorKind::bad_input,
                           "{} has captions.jsonl already (--force replaces the pictures)",
                           options.folder);
-    if (!options.json) say(stdout, "drawing the emoji into {} …\n", options.folder);
+    if (!options.json) peer::say(stdout, "drawing the emoji into {} …\n", options.folder);
     const fs::path out = folder / ".drawing.out";
     const fs::path error = folder / ".drawing.err";
     DEDLOC_TRY(auto child,
@@ -80,10 +80,11 @@ Result<int> draw_emoji(const DataEmojiOptions& options) {
     DEDLOC_TRY(const auto drawn, images::ImageFolder::open(options.folder));
     json["fingerprint"] = drawn.fingerprint().hex();
     if (options.json) {
-        say(stdout, "{}\n", monitor::json_line(json));
+        peer::say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
-    say(stdout,
+    peer::say(
+        stdout,
         "{} pictures of {} × {} pixels with captions; {} of them are held out: their figure and "
         "their skin tone\noccur elsewhere, but not together. Train with --data {}\n",
         json.value("pictures", 0),
@@ -98,7 +99,7 @@ Result<int> draw_emoji(const DataEmojiOptions& options) {
 
 int run_data_emoji(const DataEmojiOptions& options) {
     const auto result = draw_emoji(options);
-    return result ? *result : report(failure(result.error()));
+    return result ? *result : peer::report(peer::failure(result.error()));
 }
 
 }  // namespace dedloc::cli

@@ -22,16 +22,16 @@
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/demo_script.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/interrupts.h"
-#include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/run_templates.h"
-#include "dedloc/cli/say.h"
 #include "dedloc/cli/watcher.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
 #include "dedloc/p2p/identity_file.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/interrupts.h"
+#include "dedloc/peer/peer_directory.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/run/join_string.h"
 #include "dedloc/runtime/child_process.h"
 
@@ -115,14 +115,14 @@ class Demo {
         return monitor::screen_options_for(STDOUT_FILENO, options.plain);
     }
 
-    std::optional<Failure> prepare();
-    std::optional<Failure> start_peer(bool late);
-    std::optional<Failure> start_all();
-    std::optional<Failure> wait_for_join_string();
-    std::optional<Failure> watch();
-    std::optional<Failure> act(Act act);
-    std::optional<Failure> unexpected_end();
-    Failure ended_early(const DemoPeer& peer) const;
+    std::optional<peer::Failure> prepare();
+    std::optional<peer::Failure> start_peer(bool late);
+    std::optional<peer::Failure> start_all();
+    std::optional<peer::Failure> wait_for_join_string();
+    std::optional<peer::Failure> watch();
+    std::optional<peer::Failure> act(Act act);
+    std::optional<peer::Failure> unexpected_end();
+    peer::Failure ended_early(const DemoPeer& peer) const;
     void stop_children();
     void collect(DemoResult& result);
     void check(DemoResult& result) const;
@@ -145,42 +145,42 @@ class Demo {
     std::unique_ptr<monitor::RunModel> model_;
 };
 
-std::optional<Failure> Demo::prepare() {
+std::optional<peer::Failure> Demo::prepare() {
     std::string text(demo_run_file());
     std::string name = "demo.toml";
     if (!options_.run_file.empty()) {
-        auto read = read_text_file(options_.run_file, run::run_file_bytes_max);
-        if (!read) return failure(read.error());
+        auto read = peer::read_text_file(options_.run_file, run::run_file_bytes_max);
+        if (!read) return peer::failure(read.error());
         text = *std::move(read);
         name = options_.run_file;
     }
     auto run = run::parse_run_file(text, name);
-    if (!run) return failure(run.error());
+    if (!run) return peer::failure(run.error());
     run_ = *std::move(run);
     if (run_.stop.steps < 20)
-        return Failure{ExitCode::bad_input,
-                       name + ": the demo needs 'stop.steps' of at least 20, for its script"};
+        return peer::Failure{peer::ExitCode::bad_input,
+                             name + ": the demo needs 'stop.steps' of at least 20, for its script"};
     std::error_code error;
     if (options_.directory.empty()) {
         std::string pattern = (fs::temp_directory_path(error) / "dedloc-demo-XXXXXX").string();
         if (!mkdtemp(pattern.data()))
-            return Failure{ExitCode::disk, "cannot make a temporary folder " + pattern};
+            return peer::Failure{peer::ExitCode::disk, "cannot make a temporary folder " + pattern};
         folder_ = pattern;
     } else {
         folder_ = fs::absolute(options_.directory).lexically_normal().string();
         fs::create_directories(folder_, error);
         if (error || !fs::is_empty(folder_, error))
-            return Failure{ExitCode::disk,
-                           folder_ + " must be a folder that is empty or can be made"};
+            return peer::Failure{peer::ExitCode::disk,
+                                 folder_ + " must be a folder that is empty or can be made"};
         options_.keep = true;
     }
     run_path_ = folder_ + "/run.toml";
-    if (const Ok written = write_private_file(run_path_, text); !written)
-        return failure(ExitCode::disk, written.error());
+    if (const Ok written = peer::write_private_file(run_path_, text); !written)
+        return peer::failure(peer::ExitCode::disk, written.error());
     return std::nullopt;
 }
 
-std::optional<Failure> Demo::start_peer(bool late) {
+std::optional<peer::Failure> Demo::start_peer(bool late) {
     const std::string name = fmt::format("peer-{}", peers_.size() + 1);
     const std::string directory = folder_ + "/" + name;
     std::vector<std::string> command = {program_};
@@ -204,7 +204,7 @@ std::optional<Failure> Demo::start_peer(bool late) {
                              .error_file = directory + ".err",
                              .niceness = 0};
     auto process = ChildProcess::start(child);
-    if (!process) return failure(ExitCode::disk, process.error());
+    if (!process) return peer::failure(peer::ExitCode::disk, process.error());
     peers_.push_back(std::make_unique<DemoPeer>(DemoPeer{.name = name,
                                                          .directory = directory,
                                                          .process = *std::move(process),
@@ -215,34 +215,35 @@ std::optional<Failure> Demo::start_peer(bool late) {
     return std::nullopt;
 }
 
-Failure Demo::ended_early(const DemoPeer& peer) const {
+peer::Failure Demo::ended_early(const DemoPeer& peer) const {
     const ChildEnd end = peer.process.end().value_or(ChildEnd{});
     const std::string how = end.signal != 0 ? fmt::format("by signal {}", end.signal)
                                             : fmt::format("with exit code {}", end.exit_code);
     const bool known = end.signal == 0 && end.exit_code != 0;
     return {
-        known ? static_cast<ExitCode>(end.exit_code) : ExitCode::check_failed,
+        known ? static_cast<peer::ExitCode>(end.exit_code) : peer::ExitCode::check_failed,
         fmt::format("{} ended {}: {}", peer.name, how, last_lines(peer.directory + ".err", 2000))};
 }
 
-std::optional<Failure> Demo::wait_for_join_string() {
+std::optional<peer::Failure> Demo::wait_for_join_string() {
     DemoPeer& host = *peers_.front();
     while (seconds() < join_patience_s) {
-        const auto text = read_text_file(host.directory + "/" + std::string(join_file),
-                                         2 * run::join_string_bytes_max);
+        const auto text = peer::read_text_file(host.directory + "/" + std::string(peer::join_file),
+                                               2 * run::join_string_bytes_max);
         if (text && run::parse_join_string(*text)) {
             join_text_ = text->substr(0, text->find_last_not_of(" \n") + 1);
             return std::nullopt;
         }
-        if (interrupts() > 0) return Failure{ExitCode::interrupted, "interrupted"};
+        if (peer::interrupts() > 0)
+            return peer::Failure{peer::ExitCode::interrupted, "interrupted"};
         if (host.process.wait_for(0.05)) return ended_early(host);
     }
-    return Failure{
-        ExitCode::check_failed,
+    return peer::Failure{
+        peer::ExitCode::check_failed,
         fmt::format("{} gave no join string within {:.0f} s", host.name, join_patience_s)};
 }
 
-std::optional<Failure> Demo::start_all() {
+std::optional<peer::Failure> Demo::start_all() {
     if (auto failed = start_peer(/*late=*/false)) return failed;
     if (auto failed = wait_for_join_string()) return failed;
     while (static_cast<int>(peers_.size()) < options_.peers)
@@ -254,7 +255,7 @@ std::optional<Failure> Demo::start_all() {
     return std::nullopt;
 }
 
-std::optional<Failure> Demo::act(Act act) {
+std::optional<peer::Failure> Demo::act(Act act) {
     const double at = watcher_->wall_now();
     using monitor::Tone;
     switch (act) {
@@ -283,7 +284,7 @@ std::optional<Failure> Demo::act(Act act) {
 }
 
 // A peer that nobody told to end, and that did not end well.
-std::optional<Failure> Demo::unexpected_end() {
+std::optional<peer::Failure> Demo::unexpected_end() {
     for (const auto& peer : peers_) {
         if (peer->process.running() || peer->was_killed) continue;
         const ChildEnd end = peer->process.end().value_or(ChildEnd{});
@@ -292,7 +293,7 @@ std::optional<Failure> Demo::unexpected_end() {
     return std::nullopt;
 }
 
-std::optional<Failure> Demo::watch() {
+std::optional<peer::Failure> Demo::watch() {
     DemoScript script(run_.stop.steps);
     while (true) {
         for (const events::Event& event : watcher_->take_events()) model_->add(event);
@@ -305,13 +306,14 @@ std::optional<Failure> Demo::watch() {
         const bool any_running = std::any_of(
             peers_.begin(), peers_.end(), [](const auto& peer) { return peer->process.running(); });
         if (!any_running) return std::nullopt;
-        if (interrupts() > 0) return Failure{ExitCode::interrupted, "interrupted"};
+        if (peer::interrupts() > 0)
+            return peer::Failure{peer::ExitCode::interrupted, "interrupted"};
         if (seconds() > options_.seconds_max)
-            return Failure{ExitCode::check_failed,
-                           fmt::format("the run was at step {} of {} after {:.0f} s",
-                                       view.step,
-                                       run_.stop.steps,
-                                       options_.seconds_max)};
+            return peer::Failure{peer::ExitCode::check_failed,
+                                 fmt::format("the run was at step {} of {} after {:.0f} s",
+                                             view.step,
+                                             run_.stop.steps,
+                                             options_.seconds_max)};
         std::this_thread::sleep_for(monitor::frame_time);
     }
 }
@@ -320,7 +322,7 @@ void Demo::stop_children() {
     for (const auto& peer : peers_) peer->process.send(SIGINT);
     const auto deadline = Clock::now() + std::chrono::duration<double>(leave_patience_s);
     for (const auto& peer : peers_) {
-        while (peer->process.running() && Clock::now() < deadline && interrupts() < 2)
+        while (peer->process.running() && Clock::now() < deadline && peer::interrupts() < 2)
             peer->process.wait_for(0.1);
         peer->process.send(SIGKILL);
         peer->process.wait_for(5);
@@ -395,38 +397,39 @@ void Demo::check(DemoResult& result) const {
 
 void Demo::print_summary(const DemoResult& result) {
     screen_.release();
-    say(stdout, "\n");
+    peer::say(stdout, "\n");
     const DemoPeer& killed = *peers_[2];
     const DemoPeer& left = *peers_[1];
     if (result.problems.empty()) {
-        say(stdout,
-            "The run is over: {} global steps, {} samples, {:.0f} s, test accuracy "
-            "{:.1f} %.\n",
-            result.step,
-            result.samples,
-            result.seconds,
-            result.accuracy * 100);
-        say(stdout,
-            "{} was killed, {} left, {} joined late and caught up; the others went on.\n",
-            killed.name,
-            left.name,
-            peers_.back()->name);
-        say(stdout,
-            "All live peers hold the same bits: state {}.\n",
-            result.state_hashes.begin()->substr(0, 8));
-        say(stdout,
+        peer::say(stdout,
+                  "The run is over: {} global steps, {} samples, {:.0f} s, test accuracy "
+                  "{:.1f} %.\n",
+                  result.step,
+                  result.samples,
+                  result.seconds,
+                  result.accuracy * 100);
+        peer::say(stdout,
+                  "{} was killed, {} left, {} joined late and caught up; the others went on.\n",
+                  killed.name,
+                  left.name,
+                  peers_.back()->name);
+        peer::say(stdout,
+                  "All live peers hold the same bits: state {}.\n",
+                  result.state_hashes.begin()->substr(0, 8));
+        peer::say(
+            stdout,
             "The audit of {} certificates: no sample counted twice, none of a live peer lost.\n",
             result.audit_report ? result.audit_report->certificates : 0);
     } else {
-        say(stdout, "The demo ended, but not everything held:\n");
-        for (const std::string& problem : result.problems) say(stdout, "  - {}\n", problem);
+        peer::say(stdout, "The demo ended, but not everything held:\n");
+        for (const std::string& problem : result.problems) peer::say(stdout, "  - {}\n", problem);
     }
     if (options_.keep && !result.checkpoint.empty()) {
-        say(stdout, "\nTry next:\n  {} eval {}\n", program_, result.checkpoint);
+        peer::say(stdout, "\nTry next:\n  {} eval {}\n", program_, result.checkpoint);
     } else {
-        say(stdout, "\nTry next, in two terminals or on two machines:\n");
-        say(stdout, "  {} init -o my-run.toml && {} host my-run.toml\n", program_, program_);
-        say(stdout, "  {} join STRING      (the string that host prints)\n", program_);
+        peer::say(stdout, "\nTry next, in two terminals or on two machines:\n");
+        peer::say(stdout, "  {} init -o my-run.toml && {} host my-run.toml\n", program_, program_);
+        peer::say(stdout, "  {} join STRING      (the string that host prints)\n", program_);
     }
 }
 
@@ -453,12 +456,12 @@ void Demo::print_json(const DemoResult& result) const {
     json["checkpoint_saved"] = result.checkpoint_problem.empty();
     json["problems"] = result.problems;
     json["seconds"] = result.seconds;
-    say(stdout, "{}\n", monitor::json_line(json));
+    peer::say(stdout, "{}\n", monitor::json_line(json));
 }
 
 int Demo::run() {
-    catch_interrupts(SecondInterrupt::is_counted);
-    std::optional<Failure> failed = prepare();
+    peer::catch_interrupts(peer::SecondInterrupt::is_counted);
+    std::optional<peer::Failure> failed = prepare();
     if (!failed) {
         screen_.say(
             fmt::format("{} processes train together on this machine; their files are in "
@@ -472,12 +475,13 @@ int Demo::run() {
     stop_children();
     if (failed) {
         screen_.release();
-        if (!folder_.empty()) say(stderr, "dedloc: the peers' files stay in {}\n", folder_);
+        if (!folder_.empty()) peer::say(stderr, "dedloc: the peers' files stay in {}\n", folder_);
         if (options_.json)
-            say(stdout,
+            peer::say(
+                stdout,
                 "{}\n",
                 monitor::json_line(nlohmann::json{{"ok", false}, {"error", failed->message}}));
-        return report(*failed);
+        return peer::report(*failed);
     }
     DemoResult result;
     result.seconds = seconds();
@@ -486,11 +490,11 @@ int Demo::run() {
     const bool held = result.problems.empty();
     if (!held) options_.keep = true;
     print_summary(result);
-    if (!held) say(stdout, "The peers' files stay in {}\n", folder_);
+    if (!held) peer::say(stdout, "The peers' files stay in {}\n", folder_);
     if (options_.json) print_json(result);
     std::error_code error;
     if (!options_.keep) fs::remove_all(folder_, error);
-    return held ? 0 : static_cast<int>(ExitCode::check_failed);
+    return held ? 0 : static_cast<int>(peer::ExitCode::check_failed);
 }
 
 std::string own_program(const std::string& fallback) {

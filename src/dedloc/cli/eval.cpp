@@ -9,15 +9,15 @@
 
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/fits_memory.h"
-#include "dedloc/cli/memory.h"
-#include "dedloc/cli/node_opening.h"
-#include "dedloc/cli/run_files.h"
-#include "dedloc/cli/say.h"
-#include "dedloc/cli/task_progress.h"
 #include "dedloc/cli/watcher.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/fits_memory.h"
+#include "dedloc/peer/memory.h"
+#include "dedloc/peer/node_opening.h"
+#include "dedloc/peer/run_files.h"
+#include "dedloc/peer/say.h"
+#include "dedloc/peer/task_progress.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/training_task.h"
@@ -39,13 +39,13 @@ Result<Evaluated> evaluate(const run::RunFile& run,
     const tasks::TaskOptions task_options{.device = options.device,
                                           .threads_count = options.threads,
                                           .data_directory = options.data_directory,
-                                          .progress = task_progress(options.json),
+                                          .progress = peer::task_progress(options.json),
                                           .node = node};
-    DEDLOC_TRY_VOID(restore_run_files(found.path, run.task, task_options));
+    DEDLOC_TRY_VOID(peer::restore_run_files(found.path, run.task, task_options));
     DEDLOC_TRY(const auto task, tasks::make_task(run.task, task_options));
     // Whose learner it is decides only the order of training samples.
     const PeerId anybody = security::Identity::generate().id();
-    DEDLOC_TRY_VOID(check_fits(*task, MemoryUse::evaluation, memory_available()));
+    DEDLOC_TRY_VOID(peer::check_fits(*task, peer::MemoryUse::evaluation, peer::memory_available()));
     DEDLOC_TRY(const auto learner, task->learner(anybody));
     DEDLOC_TRY_VOID(replica::check_state(run, learner->layout(), snapshot));
     learner->load(replica::parameters_of(snapshot), replica::buffers_of(snapshot));
@@ -66,26 +66,27 @@ std::string accuracy_text(const collab::Evaluation& evaluation) {
 
 int run_eval(const EvalOptions& options) {
     const auto found = find_checkpoint(options.checkpoint);
-    if (!found) return report(failure(found.error()));
-    for (const std::string& skipped : found->skipped) say(stderr, "dedloc: {}\n", skipped);
+    if (!found) return peer::report(peer::failure(found.error()));
+    for (const std::string& skipped : found->skipped) peer::say(stderr, "dedloc: {}\n", skipped);
     const auto run = run::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
-    if (!run) return report(failure(run.error()));
+    if (!run) return peer::report(peer::failure(run.error()));
     const state::PublishedState& state = *found->checkpoint.state;
     std::unique_ptr<Watcher> watcher;
     if (!options.join_string.empty()) {
-        auto started = Watcher::start(options.join_string, "", to_seconds(reach_patience));
-        if (!started) return report(started.failure());
+        auto started = Watcher::start(options.join_string, "", to_seconds(peer::reach_patience));
+        if (!started) return peer::report(started.failure());
         watcher = std::move(*started);
         if (run::run_hash(watcher->run()) != run::run_hash(*run))
-            return report(Failure{ExitCode::bad_input,
-                                  fmt::format("{} is of the run {}, and the join string leads to "
-                                              "another one, {}",
-                                              found->path,
-                                              run->name,
-                                              watcher->run().name)});
+            return peer::report(
+                peer::Failure{peer::ExitCode::bad_input,
+                              fmt::format("{} is of the run {}, and the join string leads to "
+                                          "another one, {}",
+                                          found->path,
+                                          run->name,
+                                          watcher->run().name)});
     }
     const auto measured = evaluate(*run, *found, options, watcher ? &watcher->node() : nullptr);
-    if (!measured) return report(failure(measured.error()));
+    if (!measured) return peer::report(peer::failure(measured.error()));
     if (options.json) {
         nlohmann::ordered_json json{{"ok", true},
                                     {"run", run->name},
@@ -97,19 +98,19 @@ int run_eval(const EvalOptions& options) {
                                     {"samples", measured->evaluation.samples}};
         for (const tasks::Measure& measure : measured->measures)
             if (!json.contains(measure.name)) json[measure.name] = measure.value;
-        say(stdout, "{}\n", monitor::json_line(json));
+        peer::say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
-    say(stdout,
-        "{}, step {}, state {}: loss {:.4f}{} on {} samples\n",
-        run->name,
-        state.snapshot->step(),
-        state.root().short_hex(),
-        measured->evaluation.loss,
-        accuracy_text(measured->evaluation),
-        measured->evaluation.samples);
+    peer::say(stdout,
+              "{}, step {}, state {}: loss {:.4f}{} on {} samples\n",
+              run->name,
+              state.snapshot->step(),
+              state.root().short_hex(),
+              measured->evaluation.loss,
+              accuracy_text(measured->evaluation),
+              measured->evaluation.samples);
     for (const tasks::Measure& measure : measured->measures)
-        say(stdout, "  {:<18} {:.6g}\n", measure.name, measure.value);
+        peer::say(stdout, "  {:<18} {:.6g}\n", measure.name, measure.value);
     return 0;
 }
 

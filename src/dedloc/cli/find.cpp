@@ -5,16 +5,16 @@
 #include <thread>
 
 #include "dedloc/base/printable.h"
-#include "dedloc/cli/called_as.h"
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/early_failure.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/interrupts.h"
-#include "dedloc/cli/node_opening.h"
-#include "dedloc/cli/peer_run.h"
-#include "dedloc/cli/say.h"
 #include "dedloc/collab/run_names.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/peer/called_as.h"
+#include "dedloc/peer/early_failure.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/interrupts.h"
+#include "dedloc/peer/node_opening.h"
+#include "dedloc/peer/peer_run.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/run/join_string.h"
 
 namespace dedloc::cli {
@@ -36,7 +36,7 @@ Result<std::vector<std::string>> ways_in(const std::string& at) {
 Result<void> enter_table(collab::Node& node, const std::vector<std::string>& addresses) {
     Result<void> reached = make_error(ErrorKind::bad_input, "no address to ask at");
     for (const std::string& address : addresses) {
-        const TimePoint deadline = node.clock().now() + reach_patience;
+        const TimePoint deadline = node.clock().now() + peer::reach_patience;
         const auto met = node.call("dial", node.host().dial(address, deadline));
         if (met) {
             reached = Result<void>();
@@ -46,8 +46,8 @@ Result<void> enter_table(collab::Node& node, const std::vector<std::string>& add
     }
     if (!reached) return reached;
     node.join_table();
-    const double until = steady_seconds() + table_patience_s;
-    while (interrupts() == 0 && steady_seconds() < until) {
+    const double until = peer::steady_seconds() + table_patience_s;
+    while (peer::interrupts() == 0 && peer::steady_seconds() < until) {
         if (node.run_on_network_thread([&] { return node.dht()->table().size() > 0; })) return {};
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
@@ -67,24 +67,24 @@ std::string join_string_of(const collab::FoundRun& found) {
 
 void print_found(const std::vector<collab::FoundRun>& runs, const std::string& name, double now) {
     if (runs.empty()) {
-        say(stdout, "no run is listed as '{}' there\n", base::printable(name));
+        peer::say(stdout, "no run is listed as '{}' there\n", base::printable(name));
         return;
     }
     for (const collab::FoundRun& found : runs) {
-        say(stdout,
-            "{}  by {}\n  {}, step {}, {} peers, {:.1f} h old; run {}\n",
-            base::printable(name),
-            found.organiser.text(),
-            found.run.task,
-            found.run.step,
-            found.run.peers,
-            std::max(0.0, now - found.run.begun) / 3600,
-            found.run.run.hex().substr(0, 8));
+        peer::say(stdout,
+                  "{}  by {}\n  {}, step {}, {} peers, {:.1f} h old; run {}\n",
+                  base::printable(name),
+                  found.organiser.text(),
+                  found.run.task,
+                  found.run.step,
+                  found.run.peers,
+                  std::max(0.0, now - found.run.begun) / 3600,
+                  found.run.run.hex().substr(0, 8));
         const std::string join = join_string_of(found);
         if (join.empty())
-            say(stdout, "  by invitation: ask its organiser for a join string\n");
+            peer::say(stdout, "  by invitation: ask its organiser for a join string\n");
         else
-            say(stdout, "  open: {} join {}\n", as_others_call_it(), join);
+            peer::say(stdout, "  open: {} join {}\n", peer::as_others_call_it(), join);
     }
 }
 
@@ -105,30 +105,30 @@ nlohmann::ordered_json json_of_found(const std::vector<collab::FoundRun>& runs, 
 }  // namespace
 
 int run_find(const FindOptions& options) {
-    catch_interrupts();
+    peer::catch_interrupts();
     if (options.name.empty() || options.name.size() > collab::run_name_bytes_max)
-        return report_early(
-            Failure{ExitCode::bad_input,
-                    fmt::format("a run's name has 1 to {} bytes", collab::run_name_bytes_max)},
-            options.json);
+        return peer::report_early(peer::Failure{peer::ExitCode::bad_input,
+                                                fmt::format("a run's name has 1 to {} bytes",
+                                                            collab::run_name_bytes_max)},
+                                  options.json);
     const auto addresses = ways_in(options.at);
-    if (!addresses) return report_early(failure(addresses.error()), options.json);
-    OpeningOptions opening{.directory = options.directory, .listen = {"none"}};
+    if (!addresses) return peer::report_early(peer::failure(addresses.error()), options.json);
+    peer::OpeningOptions opening{.directory = options.directory, .listen = {"none"}};
     opening.nat.map_ports = false;
-    auto opened = open_node(Digest(), opening);
-    if (!opened) return report_early(opened.failure(), options.json);
+    auto opened = peer::open_node(Digest(), opening);
+    if (!opened) return peer::report_early(opened.failure(), options.json);
     collab::Node& node = *opened->node;
     if (const auto entered = enter_table(node, *addresses); !entered)
-        return report_early(failure(entered.error()), options.json);
+        return peer::report_early(peer::failure(entered.error()), options.json);
     const TimePoint deadline = node.clock().now() + find_patience;
     const auto found =
         node.call("find runs", collab::find_runs(*node.dht(), options.name, deadline));
-    if (!found) return report_early(failure(found.error()), options.json);
+    if (!found) return peer::report_early(peer::failure(found.error()), options.json);
     const double now = node.clock().wall_now();
     if (options.json) {
         const nlohmann::ordered_json json{
             {"ok", true}, {"name", options.name}, {"runs", json_of_found(*found, now)}};
-        say(stdout, "{}\n", monitor::json_line(json));
+        peer::say(stdout, "{}\n", monitor::json_line(json));
     } else {
         print_found(*found, options.name, now);
     }

@@ -6,11 +6,11 @@
 
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/peer_directory.h"
-#include "dedloc/cli/run_files.h"
-#include "dedloc/cli/say.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/peer_directory.h"
+#include "dedloc/peer/run_files.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/fine_tune.h"
@@ -38,7 +38,7 @@ std::size_t label_number(std::vector<std::string>& labels, const std::string& la
 
 // Appends a file's examples; labels of the same name are the same.
 Ok add_file(const std::string& path, tasks::FineTuneData& data) {
-    DEDLOC_TRY(const std::string file, read_text_file(path, text::labelled_bytes_max));
+    DEDLOC_TRY(const std::string file, peer::read_text_file(path, text::labelled_bytes_max));
     if (data.kind == tasks::FineTuneKind::entities) {
         auto entities = text::parse_entities(file);
         if (!entities) return std::move(entities).error().with_context(path);
@@ -134,7 +134,7 @@ Result<TableRow> tune_model(const FoundCheckpoint& found,
     const tasks::TaskOptions task_options{.device = options.device,
                                           .threads_count = options.threads,
                                           .data_directory = options.data_directory};
-    DEDLOC_TRY_VOID(restore_run_files(found.path, run.task, task_options));
+    DEDLOC_TRY_VOID(peer::restore_run_files(found.path, run.task, task_options));
     DEDLOC_TRY(const auto task, tasks::make_task(run.task, task_options));
     const state::Snapshot& snapshot = *found.checkpoint.state->snapshot;
     const std::span<const float> trained = replica::parameters_of(snapshot);
@@ -158,13 +158,13 @@ Result<TableRow> tune_model(const FoundCheckpoint& found,
                                          .seed = seed};
         DEDLOC_TRY(const tasks::FineTuneScore score, task->fine_tune(parameters, input));
         row.scores.push_back(score.score);
-        say(stderr,
-            "{}, seed {}: {:.4f} after {} epochs (best: {})\n",
-            row.model,
-            seed,
-            score.score,
-            score.epochs,
-            score.best_epoch);
+        peer::say(stderr,
+                  "{}, seed {}: {:.4f} after {} epochs (best: {})\n",
+                  row.model,
+                  seed,
+                  score.score,
+                  score.epochs,
+                  score.best_epoch);
     }
     return row;
 }
@@ -182,13 +182,13 @@ TableRow bag_of_words_row(const LabelledFiles& files,
 }
 
 void say_table(const std::vector<TableRow>& rows, const FineTuneOptions& options) {
-    say(stdout,
-        "{} over {} seeds\n",
-        options.task == "ner" ? "entity F1 on the test split" : "accuracy on the test split",
-        options.seeds);
+    peer::say(stdout,
+              "{} over {} seeds\n",
+              options.task == "ner" ? "entity F1 on the test split" : "accuracy on the test split",
+              options.seeds);
     for (const TableRow& row : rows) {
         const tasks::MeanAndDeviation spread = tasks::mean_and_deviation(row.scores);
-        say(stdout, "  {:.4f} ± {:.4f}  {}\n", spread.mean, spread.deviation, row.model);
+        peer::say(stdout, "  {:.4f} ± {:.4f}  {}\n", spread.mean, spread.deviation, row.model);
     }
 }
 
@@ -196,20 +196,20 @@ void say_table(const std::vector<TableRow>& rows, const FineTuneOptions& options
 
 int run_finetune(const FineTuneOptions& options) {
     const auto files = read_labelled(options);
-    if (!files) return report(failure(files.error()));
+    if (!files) return peer::report(peer::failure(files.error()));
     std::vector<TableRow> rows;
     std::optional<FoundCheckpoint> last;
     for (const std::string& path : options.checkpoints) {
         auto found = find_checkpoint(path);
-        if (!found) return report(failure(found.error()));
+        if (!found) return peer::report(peer::failure(found.error()));
         auto row = tune_model(*found, *files, options, false);
-        if (!row) return report(failure(row.error()));
+        if (!row) return peer::report(peer::failure(row.error()));
         rows.push_back(*std::move(row));
         last = *std::move(found);
     }
     if (options.random && last) {
         auto row = tune_model(*last, *files, options, true);
-        if (!row) return report(failure(row.error()));
+        if (!row) return peer::report(peer::failure(row.error()));
         rows.push_back(*std::move(row));
     }
     if (options.task != "ner")
@@ -223,7 +223,7 @@ int run_finetune(const FineTuneOptions& options) {
         {"ok", true}, {"task", options.task}, {"data", options.data}, {"seeds", options.seeds}};
     json["rows"] = nlohmann::ordered_json::array();
     for (const TableRow& row : rows) json["rows"].push_back(row_json(row));
-    say(stdout, "{}\n", monitor::json_line(json));
+    peer::say(stdout, "{}\n", monitor::json_line(json));
     return 0;
 }
 

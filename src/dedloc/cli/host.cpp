@@ -4,16 +4,16 @@
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/decided_run.h"
-#include "dedloc/cli/early_failure.h"
-#include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/given_run_file.h"
-#include "dedloc/cli/node_opening.h"
-#include "dedloc/cli/organiser.h"
-#include "dedloc/cli/peer_directory.h"
-#include "dedloc/cli/peer_run.h"
-#include "dedloc/cli/run_files.h"
-#include "dedloc/cli/say.h"
-#include "dedloc/cli/task_progress.h"
+#include "dedloc/peer/early_failure.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/node_opening.h"
+#include "dedloc/peer/organiser.h"
+#include "dedloc/peer/peer_directory.h"
+#include "dedloc/peer/peer_run.h"
+#include "dedloc/peer/run_files.h"
+#include "dedloc/peer/say.h"
+#include "dedloc/peer/task_progress.h"
 
 namespace dedloc::cli {
 namespace {
@@ -28,35 +28,36 @@ std::string different_run(const run::RunFile& given, const run::RunFile& saved) 
     return text;
 }
 
-Outcome<FoundCheckpoint> checkpoint_at(const std::string& path) {
+peer::Outcome<FoundCheckpoint> checkpoint_at(const std::string& path) {
     auto found = find_checkpoint(path);
-    if (!found) return failure(found.error());
-    for (const std::string& skipped : found->skipped) say(stderr, "dedloc: {}\n", skipped);
+    if (!found) return peer::failure(found.error());
+    for (const std::string& skipped : found->skipped) peer::say(stderr, "dedloc: {}\n", skipped);
     return *std::move(found);
 }
 
-tasks::TaskOptions task_options(const PeerOptions& options) {
+tasks::TaskOptions task_options(const peer::PeerOptions& options) {
     return {.device = options.device,
             .threads_count = options.threads,
             .data_directory = options.data_directory,
-            .progress = task_progress(options.quiet || options.json)};
+            .progress = peer::task_progress(options.quiet || options.json)};
 }
 
 // The model that it begins with decides what the file leaves open, or this machine does.
-Result<run::RunFile> given_run(const HostOptions& options, const std::optional<WarmSource>& from) {
+Result<run::RunFile> given_run(const HostOptions& options,
+                               const std::optional<peer::WarmSource>& from) {
     DEDLOC_TRY(run::RunFile run, given_run_file(options.run_file));
     const tasks::TaskOptions task = task_options(options.peer);
     if (from) {
-        DEDLOC_TRY_VOID(inherit(run.task, *from));
-        DEDLOC_TRY_VOID(restore_run_files(from->path, run.task, task));
+        DEDLOC_TRY_VOID(peer::inherit(run.task, *from));
+        DEDLOC_TRY_VOID(peer::restore_run_files(from->path, run.task, task));
     }
     return decided_run(std::move(run), task);
 }
 
-Outcome<WarmSource> warm_source(const std::string& path) {
+peer::Outcome<peer::WarmSource> warm_source(const std::string& path) {
     auto found = checkpoint_at(path);
     if (!found) return found.failure();
-    WarmSource source{.state = found->checkpoint.state->snapshot, .path = found->path};
+    peer::WarmSource source{.state = found->checkpoint.state->snapshot, .path = found->path};
     const auto saved = run::parse_run_file(found->checkpoint.run_file, found->path);
     if (!saved) return source;
     source.optimizer = saved->optimizer;
@@ -65,45 +66,47 @@ Outcome<WarmSource> warm_source(const std::string& path) {
 }
 
 // Decides who may join, and whether this peer lets people in.
-Ok give_access(PeerRunInput& input,
+Ok give_access(peer::PeerRunInput& input,
                const HostOptions& options,
                const std::optional<security::Identity>& authority) {
-    const HostAccessOptions access_options{
+    const peer::HostAccessOptions access_options{
         .open = options.open || options.admit == "open",
         .resumes = !options.resume.empty(),
         .token_hours = options.token_hours,
-        .name = options.peer.name.empty() ? host_name() : options.peer.name};
-    DEDLOC_TRY(HostAccess access,
-               host_access(*input.opened.node,
-                           input.opened.directory,
-                           input.invitation.run,
-                           authority,
-                           access_options));
+        .name = options.peer.name.empty() ? peer::host_name() : options.peer.name};
+    DEDLOC_TRY(peer::HostAccess access,
+               peer::host_access(*input.opened.node,
+                                 input.opened.directory,
+                                 input.invitation.run,
+                                 authority,
+                                 access_options));
     input.invitation.secret = std::move(access.secret);
     input.invitation.admitted = std::move(access.admitted);
     input.issuer = std::move(access.issuer);
     return {};
 }
 
-std::optional<Failure> what_is_not_said(const HostOptions& options) {
+std::optional<peer::Failure> what_is_not_said(const HostOptions& options) {
     if (options.run_file.empty() && options.resume.empty() && options.from.empty())
-        return Failure{ExitCode::bad_input,
-                       "say which run to host: dedloc host RUNFILE (`dedloc init` writes one)"};
+        return peer::Failure{
+            peer::ExitCode::bad_input,
+            "say which run to host: dedloc host RUNFILE (`dedloc init` writes one)"};
     if (!options.from.empty() && (options.run_file.empty() || !options.resume.empty()))
-        return Failure{ExitCode::bad_input,
-                       "--from begins a new run and needs its run file: dedloc host RUNFILE --from "
-                       "CHECKPOINT; --resume goes on with the run of a checkpoint"};
+        return peer::Failure{
+            peer::ExitCode::bad_input,
+            "--from begins a new run and needs its run file: dedloc host RUNFILE --from "
+            "CHECKPOINT; --resume goes on with the run of a checkpoint"};
     return std::nullopt;
 }
 
-Outcome<PeerRunInput> hosting(const HostOptions& options) {
-    PeerRunInput input;
-    OpeningOptions opening = opening_options(options.peer);
+peer::Outcome<peer::PeerRunInput> hosting(const HostOptions& options) {
+    peer::PeerRunInput input;
+    peer::OpeningOptions opening = peer::opening_options(options.peer);
     std::string resumed_peer;
-    input.started = steady_seconds();
+    input.started = peer::steady_seconds();
     if (const auto missing = what_is_not_said(options)) return *missing;
     // The text and the tokenizer, which are read and trained now, may take minutes.
-    if (const Ok good = check_opening(opening); !good) return failure(good.error());
+    if (const Ok good = peer::check_opening(opening); !good) return peer::failure(good.error());
     if (!options.from.empty()) {
         auto source = warm_source(options.from);
         if (!source) return source.failure();
@@ -112,26 +115,26 @@ Outcome<PeerRunInput> hosting(const HostOptions& options) {
     std::optional<run::RunFile> given;
     if (!options.run_file.empty()) {
         auto run = given_run(options, input.from);
-        if (!run) return failure(run.error());
+        if (!run) return peer::failure(run.error());
         given = *std::move(run);
     }
     std::optional<security::Identity> authority;
     if (given && options.resume.empty()) {
-        auto made = give_authority(*given, options.admit, opening.directory);
-        if (!made) return failure(made.error());
+        auto made = peer::give_authority(*given, options.admit, opening.directory);
+        if (!made) return peer::failure(made.error());
         authority = *std::move(made);
     }
     if (!options.resume.empty()) {
         auto found = checkpoint_at(options.resume);
         if (!found) return found.failure();
         auto saved = run::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
-        if (!saved) return failure(saved.error());
+        if (!saved) return peer::failure(saved.error());
         if (given && !given->access) given->access = saved->access;  // which the host wrote
         if (given && run::run_hash(*given) != run::run_hash(*saved))
-            return Failure{ExitCode::different_run, different_run(*given, *saved)};
+            return peer::Failure{peer::ExitCode::different_run, different_run(*given, *saved)};
         const auto task = task_options(options.peer);
-        if (const Ok restored = restore_run_files(found->path, saved->task, task); !restored)
-            return failure(restored.error());
+        if (const Ok restored = peer::restore_run_files(found->path, saved->task, task); !restored)
+            return peer::failure(restored.error());
         // Elsewhere its checkpoints would go on, and this folder would stay behind: resumed once
         // more, the run would go back.
         if (opening.directory.empty()) resumed_peer = peers_folder(found->path);
@@ -141,24 +144,25 @@ Outcome<PeerRunInput> hosting(const HostOptions& options) {
     }
     input.invitation.run = *std::move(given);
 
-    auto opened = open_node(run::run_hash(input.invitation.run), opening);
+    auto opened = peer::open_node(run::run_hash(input.invitation.run), opening);
     if (!opened) return opened.failure();
     if (!resumed_peer.empty())
-        say(stderr,
-            "dedloc: this process now is the peer of {}; if that is a copy of another "
-            "machine's folder, end it and give it a folder of its own with --dir\n",
-            resumed_peer);
-    if (const std::string other = peer_at_work_beside(opened->directory); !other.empty())
-        say(stderr,
+        peer::say(stderr,
+                  "dedloc: this process now is the peer of {}; if that is a copy of another "
+                  "machine's folder, end it and give it a folder of its own with --dir\n",
+                  resumed_peer);
+    if (const std::string other = peer::peer_at_work_beside(opened->directory); !other.empty())
+        peer::say(
+            stderr,
             "dedloc: a peer of this run is at work on this machine already, in {}; this begins a "
             "second run of the same run file, and neither hears of the other. To take part in the "
             "first: `dedloc join \"$(cat {}/{})\"`\n",
             other,
             other,
-            join_file);
+            peer::join_file);
     input.opened = std::move(*opened);
     if (const Ok given_access = give_access(input, options, authority); !given_access)
-        return failure(given_access.error());
+        return peer::failure(given_access.error());
     return input;
 }
 
@@ -166,8 +170,8 @@ Outcome<PeerRunInput> hosting(const HostOptions& options) {
 
 int run_host(const HostOptions& options) {
     auto input = hosting(options);
-    if (!input) return report_early(input.failure(), options.peer.json);
-    return run_peer(std::move(*input), options.peer);
+    if (!input) return peer::report_early(input.failure(), options.peer.json);
+    return peer::run_peer(std::move(*input), options.peer);
 }
 
 }  // namespace dedloc::cli

@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "dedloc/cli/called_as.h"
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/robust_words.h"
 #include "dedloc/cli/run_templates.h"
-#include "dedloc/cli/say.h"
+#include "dedloc/peer/called_as.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/run/run_file.h"
 
 namespace dedloc::cli {
@@ -17,24 +17,25 @@ namespace dedloc::cli {
 int run_init(const InitOptions& options) {
     const std::string& task = options.task.empty() ? run::default_task().kind : options.task;
     auto text = run_template(task, options.size);
-    if (!text) return report(failure(text.error()));
+    if (!text) return peer::report(peer::failure(text.error()));
     if (options.robust) *text += robust_section();
     if (options.output == "-") {
-        say(stdout, "{}", *text);
+        peer::say(stdout, "{}", *text);
         return 0;
     }
     const std::string path = options.output.empty() ? task + ".toml" : options.output;
     std::error_code unknown;  // where we may not look, we cannot write
     if (std::filesystem::exists(path, unknown) && !options.force)
-        return report({ExitCode::bad_input,
-                       fmt::format("{} exists already; --force overwrites it, -o chooses another "
-                                   "name",
-                                   path)});
+        return peer::report(
+            {peer::ExitCode::bad_input,
+             fmt::format("{} exists already; --force overwrites it, -o chooses another "
+                         "name",
+                         path)});
     std::ofstream file(path, std::ios::binary);
     file << *text;
     file.close();
-    if (!file) return report({ExitCode::disk, fmt::format("cannot write {}", path)});
-    say(stdout, "{} is written. Next: {} host {}\n", path, called_as(), path);
+    if (!file) return peer::report({peer::ExitCode::disk, fmt::format("cannot write {}", path)});
+    peer::say(stdout, "{} is written. Next: {} host {}\n", path, peer::called_as(), path);
     return 0;
 }
 

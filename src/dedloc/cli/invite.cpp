@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/organiser_commands.h"
-#include "dedloc/cli/peer_directory.h"
-#include "dedloc/cli/say.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/peer_directory.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/security/hash.h"
 
 namespace dedloc::cli {
@@ -20,24 +20,25 @@ constexpr double seconds_per_day = 86'400;
 constexpr std::size_t list_bytes_max = 1u << 20;
 
 int print_string_of_peer(const InviteOptions& options) {
-    std::vector<RunningPeer> peers;
+    std::vector<peer::RunningPeer> peers;
     if (!options.directory.empty()) {
-        auto peer = running_peer(options.directory);
-        if (!peer) return report(failure(ExitCode::unreachable, peer.error()));
+        auto peer = peer::running_peer(options.directory);
+        if (!peer) return peer::report(peer::failure(peer::ExitCode::unreachable, peer.error()));
         peers.push_back(*std::move(peer));
     } else {
-        const auto root = state_root();
-        if (!root) return report(failure(ExitCode::disk, root.error()));
-        peers = running_peers(*root);
+        const auto root = peer::state_root();
+        if (!root) return peer::report(peer::failure(peer::ExitCode::disk, root.error()));
+        peers = peer::running_peers(*root);
         if (peers.empty())
-            return report({ExitCode::unreachable,
-                           "no peer of yours is running on this machine (looked in " + *root +
-                               "); for one started with --dir, give the same --dir"});
+            return peer::report({peer::ExitCode::unreachable,
+                                 "no peer of yours is running on this machine (looked in " + *root +
+                                     "); for one started with --dir, give the same --dir"});
     }
-    const RunningPeer& first = peers.front();
+    const peer::RunningPeer& first = peers.front();
     const auto join = run::parse_join_string(first.join_string);
     if (join && !join->authority.is_empty())
-        say(stderr,
+        peer::say(
+            stderr,
             "dedloc: this string lets back in who has a token already; `dedloc invite NAME` makes "
             "one for a person who has none\n");
     if (options.json) {
@@ -45,22 +46,22 @@ int print_string_of_peer(const InviteOptions& options) {
                                           {"directory", first.path},
                                           {"join_string", first.join_string},
                                           {"age_seconds", first.join_age_s}};
-        say(stdout, "{}\n", monitor::json_line(json));
+        peer::say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
     for (std::size_t i = 1; i < peers.size(); ++i)
         if (peers[i].run_name != first.run_name)
-            say(stderr, "also running: {} in {}\n", peers[i].run_name, peers[i].path);
-    say(stdout, "{}\n", first.join_string);
+            peer::say(stderr, "also running: {} in {}\n", peers[i].run_name, peers[i].path);
+    peer::say(stdout, "{}\n", first.join_string);
     return 0;
 }
 
 // The string with a code that is good once. The peer learns the code's hash alone.
-Outcome<std::string> personal_string(const RunningPeer& peer,
-                                     const std::string& name,
-                                     const InviteOptions& options) {
+peer::Outcome<std::string> personal_string(const peer::RunningPeer& peer,
+                                           const std::string& name,
+                                           const InviteOptions& options) {
     auto join = run::parse_join_string(peer.join_string);
-    if (!join) return failure(join.error());
+    if (!join) return peer::failure(join.error());
     join->code = security::secure_random(run::invitation_code_bytes);
     admission::Wish wish;
     wish.kind = admission::WishKind::invite;
@@ -72,13 +73,14 @@ Outcome<std::string> personal_string(const RunningPeer& peer,
     return run::to_text(*join);
 }
 
-Outcome<std::vector<std::string>> names_to_invite(const InviteOptions& options) {
+peer::Outcome<std::vector<std::string>> names_to_invite(const InviteOptions& options) {
     if (options.list.empty()) return std::vector<std::string>{options.name};
-    const auto text = read_text_file(options.list, list_bytes_max);
-    if (!text) return failure(text.error());
+    const auto text = peer::read_text_file(options.list, list_bytes_max);
+    if (!text) return peer::failure(text.error());
     auto names = admission::parse_list_of_names(*text);
-    if (!names) return failure(std::move(names).error().with_context(options.list));
-    if (names->empty()) return Failure{ExitCode::bad_input, options.list + " names nobody"};
+    if (!names) return peer::failure(std::move(names).error().with_context(options.list));
+    if (names->empty())
+        return peer::Failure{peer::ExitCode::bad_input, options.list + " names nobody"};
     return *std::move(names);
 }
 
@@ -87,22 +89,22 @@ Outcome<std::vector<std::string>> names_to_invite(const InviteOptions& options) 
 int run_invite(const InviteOptions& options) {
     if (options.name.empty() && options.list.empty()) return print_string_of_peer(options);
     auto names = names_to_invite(options);
-    if (!names) return report(names.failure());
+    if (!names) return peer::report(names.failure());
     auto peer = organising_peer(options.directory);
-    if (!peer) return report(peer.failure());
+    if (!peer) return peer::report(peer.failure());
     for (const std::string& name : *names) {
         auto text = personal_string(*peer, name, options);
-        if (!text) return report(text.failure());
+        if (!text) return peer::report(text.failure());
         if (options.json) {
             const nlohmann::ordered_json json{{"run", peer->run_name},
                                               {"name", name},
                                               {"days", options.days},
                                               {"join_string", *text}};
-            say(stdout, "{}\n", monitor::json_line(json));
+            peer::say(stdout, "{}\n", monitor::json_line(json));
         } else if (options.list.empty()) {
-            say(stdout, "{}\n", *text);
+            peer::say(stdout, "{}\n", *text);
         } else {
-            say(stdout, "{}\t{}\n", name, *text);
+            peer::say(stdout, "{}\t{}\n", name, *text);
         }
     }
     return 0;
@@ -110,16 +112,17 @@ int run_invite(const InviteOptions& options) {
 
 int run_revoke(const RevokeOptions& options) {
     auto peer = organising_peer(options.directory);
-    if (!peer) return report(peer.failure());
+    if (!peer) return peer::report(peer.failure());
     admission::Wish wish;
     wish.kind = admission::WishKind::revoke;
     wish.name = options.name;
-    if (auto refused = grant_wish(peer->path, wish)) return report(*refused);
+    if (auto refused = grant_wish(peer->path, wish)) return peer::report(*refused);
     if (options.json) {
         const nlohmann::ordered_json json{{"run", peer->run_name}, {"revoked", options.name}};
-        say(stdout, "{}\n", monitor::json_line(json));
+        peer::say(stdout, "{}\n", monitor::json_line(json));
     } else {
-        say(stdout, "{} is revoked: no peer of the run takes a token of theirs\n", options.name);
+        peer::say(
+            stdout, "{} is revoked: no peer of the run takes a token of theirs\n", options.name);
     }
     return 0;
 }

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "dedloc/cli/peer_directory.h"
+#include "dedloc/peer/peer_directory.h"
 #include "dedloc/run/join_string.h"
 
 namespace dedloc::cli {
@@ -36,7 +36,7 @@ Result<std::string> line_of(int file) {
 
 Result<std::string> join_string_from(const std::string& given, int standard_input) {
     if (given == "-") return line_of(standard_input);
-    if (given.starts_with('@')) return read_text_file(given.substr(1), text_bytes_max);
+    if (given.starts_with('@')) return peer::read_text_file(given.substr(1), text_bytes_max);
     return given;
 }
 

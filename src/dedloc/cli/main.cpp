@@ -19,12 +19,12 @@
 #include "dedloc/base/log.h"
 #include "dedloc/cli/command_line_error.h"
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/early_failure.h"
-#include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/join_string_source.h"
 #include "dedloc/cli/option_words.h"
 #include "dedloc/cli/people_commands.h"
-#include "dedloc/cli/say.h"
+#include "dedloc/peer/early_failure.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/runtime/heap.h"
 #include "dedloc/runtime/machine.h"
 #include "dedloc/runtime/open_files.h"
@@ -122,7 +122,7 @@ void add_line_options(CLI::App& command, Options& peer) {
                      "its join string alone (with --json: its folder's join.txt has it)");
 }
 
-void add_peer_options(CLI::App& command, PeerOptions& peer) {
+void add_peer_options(CLI::App& command, peer::PeerOptions& peer) {
     add_line_options(command, peer);
     command.add_option("--threads", peer.threads, threads_help)->check(threads_check());
     command.add_option("--device", peer.device, device_help);
@@ -160,7 +160,7 @@ template <typename Options>
 int with_join_string(const Options& options, int (*run)(const Options&)) {
     Options meant = options;
     auto text = join_string_from(options.join_string);
-    if (!text) return report_early(failure(text.error()), wants_json(options));
+    if (!text) return peer::report_early(peer::failure(text.error()), wants_json(options));
     meant.join_string = *std::move(text);
     return run(meant);
 }
@@ -372,9 +372,10 @@ void add_sample_command(CLI::App& app, AllOptions& all) {
     on_run(sample, all, [&all] {
         if (!all.sample.join_string.empty()) return with_join_string(all.sample, run_sample);
         if (!all.sample.checkpoint.empty()) return run_sample(all.sample);
-        return report({ExitCode::bad_input,
-                       "say which model draws: dedloc sample CHECKPOINT, or dedloc sample --join "
-                       "STRING"});
+        return peer::report(
+            {peer::ExitCode::bad_input,
+             "say which model draws: dedloc sample CHECKPOINT, or dedloc sample --join "
+             "STRING"});
     });
 }
 
@@ -518,18 +519,19 @@ void open_closed_standard_files() {
 
 // A command did not do what it was for if its output is not all there.
 int unless_output_is_missing(int code) {
-    const int error = output_error();
+    const int error = peer::output_error();
     if (code != 0 || error == 0) return code;
-    return report({ExitCode::disk,
-                   fmt::format("standard output cannot be written: {}; what was to be printed is "
-                               "not all there",
-                               std::strerror(error))});
+    return peer::report(
+        {peer::ExitCode::disk,
+         fmt::format("standard output cannot be written: {}; what was to be printed is "
+                     "not all there",
+                     std::strerror(error))});
 }
 
 int run_program(int argc, char** argv) {
     AllOptions all;
     CLI::App app("Trains one neural network on many people's computers.", "dedloc");
-    app.footer("\n" + exit_code_help() + "\n`dedloc COMMAND --help` says more.");
+    app.footer("\n" + peer::exit_code_help() + "\n`dedloc COMMAND --help` says more.");
     app.require_subcommand(1);
     app.fallthrough(false);
     app.failure_message(what_was_wrong);
@@ -553,7 +555,7 @@ int run_program(int argc, char** argv) {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         const int code = app.exit(error);  // prints help, or what was wrong
-        return code == 0 ? 0 : static_cast<int>(ExitCode::bad_input);
+        return code == 0 ? 0 : static_cast<int>(peer::ExitCode::bad_input);
     }
     return all.exit_code;
 }
@@ -571,16 +573,16 @@ int main(int argc, char** argv) {
         const int code = dedloc::cli::run_program(argc, argv);
         return dedloc::cli::unless_output_is_missing(code);
     } catch (const std::bad_alloc&) {
-        return dedloc::cli::report({dedloc::cli::ExitCode::cannot_compute,
-                                    "this machine, or what limits this program on it, has not "
-                                    "enough memory for that"});
+        return dedloc::peer::report({dedloc::peer::ExitCode::cannot_compute,
+                                     "this machine, or what limits this program on it, has not "
+                                     "enough memory for that"});
     } catch (const std::exception& error) {
         const auto* refused = dynamic_cast<const std::system_error*>(&error);
         if (refused != nullptr &&
             refused->code() == std::errc::resource_unavailable_try_again)  // a thread
-            return dedloc::cli::report({dedloc::cli::ExitCode::cannot_compute,
-                                        dedloc::runtime::no_more_threads().message()});
+            return dedloc::peer::report({dedloc::peer::ExitCode::cannot_compute,
+                                         dedloc::runtime::no_more_threads().message()});
         std::fprintf(stderr, "dedloc: a bug, please report it: %s\n", error.what());
-        return static_cast<int>(dedloc::cli::ExitCode::internal);
+        return static_cast<int>(dedloc::peer::ExitCode::internal);
     }
 }

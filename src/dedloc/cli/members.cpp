@@ -7,10 +7,10 @@
 #include "dedloc/base/printable.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/organiser_commands.h"
-#include "dedloc/cli/peer_run.h"
-#include "dedloc/cli/say.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_history.h"
+#include "dedloc/peer/peer_run.h"
+#include "dedloc/peer/say.h"
 
 namespace dedloc::cli {
 namespace {
@@ -52,41 +52,41 @@ std::string age(WallSeconds then, WallSeconds now) {
 }
 
 void say_rows(const std::vector<MemberRow>& rows, WallSeconds now) {
-    say(stdout,
-        "{:<24}{:>8}{:>9}{:>14}{:>16}\n",
-        "person",
-        "devices",
-        "invited",
-        "samples",
-        "seen");
+    peer::say(stdout,
+              "{:<24}{:>8}{:>9}{:>14}{:>16}\n",
+              "person",
+              "devices",
+              "invited",
+              "samples",
+              "seen");
     for (const MemberRow& row : rows)
-        say(stdout,
-            "{:<24}{:>8}{:>9}{:>14.0f}{:>16}{}{}\n",
-            base::printable_columns(row.name, name_columns),
-            row.devices,
-            row.invitations_open,
-            row.samples,
-            age(row.last_seen, now),
-            row.organises ? "  organises" : "",
-            row.revoked ? "  revoked" : "");
+        peer::say(stdout,
+                  "{:<24}{:>8}{:>9}{:>14.0f}{:>16}{}{}\n",
+                  base::printable_columns(row.name, name_columns),
+                  row.devices,
+                  row.invitations_open,
+                  row.samples,
+                  age(row.last_seen, now),
+                  row.organises ? "  organises" : "",
+                  row.revoked ? "  revoked" : "");
 }
 
 }  // namespace
 
 int run_members(const MembersOptions& options) {
     auto peer = organising_peer(options.directory);
-    if (!peer) return report(peer.failure());
+    if (!peer) return peer::report(peer.failure());
     const auto join = run::parse_join_string(peer->join_string);
-    if (!join) return report(failure(join.error()));
+    if (!join) return peer::report(peer::failure(join.error()));
     const auto book = read_book(peer->path, join->run);
-    if (!book) return report(failure(book.error()));
+    if (!book) return peer::report(peer::failure(book.error()));
     // Before the first step there is no history.
     monitor::Participation participation;
     if (const auto history = monitor::read_history(peer->path))
         participation = monitor::participation_of(history->steps, history->persons);
     const std::vector<MemberRow> rows = rows_of(*book, participation);
     if (!options.json) {
-        say_rows(rows, wall_seconds());
+        say_rows(rows, peer::wall_seconds());
         return 0;
     }
     nlohmann::ordered_json json{{"run", peer->run_name}};
@@ -99,7 +99,7 @@ int run_members(const MembersOptions& options) {
                                    {"last_seen", row.last_seen},
                                    {"organises", row.organises},
                                    {"revoked", row.revoked}});
-    say(stdout, "{}\n", monitor::json_line(json));
+    peer::say(stdout, "{}\n", monitor::json_line(json));
     return 0;
 }
 

@@ -35,7 +35,7 @@ constexpr char max_up_help[] =
 
 }  // namespace
 
-void add_cap_options(CLI::App& command, CapOptions& caps) {
+void add_cap_options(CLI::App& command, peer::CapOptions& caps) {
     command.add_option("--max-up", caps.max_up, max_up_help)->type_name("MBIT[,RANGE=MBIT...]");
     command.add_option("--max-down", caps.max_down, "the same for what it receives")
         ->type_name("MBIT[,RANGE=MBIT...]");

@@ -24,6 +24,6 @@ inline constexpr const char* json_help =
 // More threads than processors only wait for each other.
 CLI::Validator threads_check();
 
-void add_cap_options(CLI::App& command, CapOptions& caps);
+void add_cap_options(CLI::App& command, peer::CapOptions& caps);
 
 }  // namespace dedloc::cli

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "dedloc/cli/peer_run.h"
+#include "dedloc/peer/peer_run.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
 
@@ -17,76 +17,81 @@ constexpr auto wish_look_time = std::chrono::milliseconds(50);
 constexpr std::size_t refusal_bytes_max = 4096;
 constexpr std::size_t name_bytes = 8;  // of a wish's file
 
-bool is_invited_run(const RunningPeer& peer) {
+bool is_invited_run(const peer::RunningPeer& peer) {
     const auto join = run::parse_join_string(peer.join_string);
     return join && !join->authority.is_empty();
 }
 
 }  // namespace
 
-Outcome<RunningPeer> organising_peer(const std::string& directory) {
+peer::Outcome<peer::RunningPeer> organising_peer(const std::string& directory) {
     if (!directory.empty()) {
-        auto peer = running_peer(directory);
-        if (!peer) return failure(ExitCode::unreachable, peer.error());
+        auto peer = peer::running_peer(directory);
+        if (!peer) return peer::failure(peer::ExitCode::unreachable, peer.error());
         if (!is_invited_run(*peer))
-            return Failure{ExitCode::bad_input,
-                           "the run " + peer->run_name +
-                               " lets in whoever has a join string; names need a run of `dedloc "
-                               "host --admit list`"};
+            return peer::Failure{
+                peer::ExitCode::bad_input,
+                "the run " + peer->run_name +
+                    " lets in whoever has a join string; names need a run of `dedloc "
+                    "host --admit list`"};
         return *std::move(peer);
     }
-    const auto root = state_root();
-    if (!root) return failure(ExitCode::disk, root.error());
-    std::vector<RunningPeer> organising;
-    for (RunningPeer& peer : running_peers(*root))
+    const auto root = peer::state_root();
+    if (!root) return peer::failure(peer::ExitCode::disk, root.error());
+    std::vector<peer::RunningPeer> organising;
+    for (peer::RunningPeer& peer : peer::running_peers(*root))
         if (is_invited_run(peer)) organising.push_back(std::move(peer));
     if (organising.size() == 1) return std::move(organising.front());
     if (organising.empty())
-        return Failure{ExitCode::unreachable,
-                       "no peer of a run that lets in by invitation is running on this machine "
-                       "(looked in " +
-                           *root + "); for one started with --dir, give the same --dir"};
+        return peer::Failure{
+            peer::ExitCode::unreachable,
+            "no peer of a run that lets in by invitation is running on this machine "
+            "(looked in " +
+                *root + "); for one started with --dir, give the same --dir"};
     std::string text = "several peers of such runs are running here; say which one by --dir:";
-    for (const RunningPeer& peer : organising)
+    for (const peer::RunningPeer& peer : organising)
         text += "\n  " + peer.path + " (" + peer.run_name + ")";
-    return Failure{ExitCode::bad_input, text};
+    return peer::Failure{peer::ExitCode::bad_input, text};
 }
 
-std::optional<Failure> grant_wish(const std::string& directory, const admission::Wish& wish) {
+std::optional<peer::Failure> grant_wish(const std::string& directory, const admission::Wish& wish) {
     const std::string folder = directory + "/" + std::string(admission::wishes_folder);
     std::error_code error;
     fs::create_directories(folder, error);
-    if (error) return Failure{ExitCode::disk, "cannot make " + folder + ": " + error.message()};
+    if (error)
+        return peer::Failure{peer::ExitCode::disk,
+                             "cannot make " + folder + ": " + error.message()};
     const Digest name = security::sha256(security::secure_random(name_bytes));
     const std::string path = folder + "/" + name.short_hex();
     const Bytes bytes = wire::encode(wish);
     // Whole or not at all: a name beside it, which the peer does not look at.
-    const Ok written = write_private_file(
+    const Ok written = peer::write_private_file(
         path, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-    if (!written) return failure(ExitCode::disk, written.error());
-    const double until = steady_seconds() + wish_patience_s;
+    if (!written) return peer::failure(peer::ExitCode::disk, written.error());
+    const double until = peer::steady_seconds() + wish_patience_s;
     while (fs::exists(path, error)) {
-        if (steady_seconds() > until) {
+        if (peer::steady_seconds() > until) {
             fs::remove(path, error);
-            return Failure{ExitCode::unreachable,
-                           "the peer in " + directory +
-                               " did not answer: it is no organiser's (only the peer that began "
-                               "the run, and those invited with --organiser, let people in)"};
+            return peer::Failure{
+                peer::ExitCode::unreachable,
+                "the peer in " + directory +
+                    " did not answer: it is no organiser's (only the peer that began "
+                    "the run, and those invited with --organiser, let people in)"};
         }
         std::this_thread::sleep_for(wish_look_time);
     }
     const std::string refused = path + std::string(admission::refusal_suffix);
     if (!fs::exists(refused, error)) return std::nullopt;
-    const auto why = read_text_file(refused, refusal_bytes_max);
+    const auto why = peer::read_text_file(refused, refusal_bytes_max);
     fs::remove(refused, error);
-    return Failure{ExitCode::bad_input, why ? *why : why.error().message()};
+    return peer::Failure{peer::ExitCode::bad_input, why ? *why : why.error().message()};
 }
 
 Result<admission::InviteBook> read_book(const std::string& directory, const Digest& run) {
     const std::string path = directory + "/" + std::string(admission::book_file);
     std::error_code error;
     if (!fs::exists(path, error)) return admission::InviteBook(run);
-    DEDLOC_TRY(const std::string text, read_text_file(path, admission::book_bytes_max));
+    DEDLOC_TRY(const std::string text, peer::read_text_file(path, admission::book_bytes_max));
     return admission::InviteBook::decode(as_bytes(text), run);
 }
 

@@ -9,8 +9,8 @@
 
 #include "dedloc/admission/book_issuer.h"
 #include "dedloc/admission/invite_book.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/peer_directory.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/peer_directory.h"
 #include "dedloc/run/join_string.h"
 
 namespace dedloc::cli {
@@ -18,10 +18,10 @@ namespace dedloc::cli {
 inline constexpr double wish_patience_s = 10;
 
 // The peer in `directory`, or the only one of an invited run that runs on this machine.
-Outcome<RunningPeer> organising_peer(const std::string& directory);
+peer::Outcome<peer::RunningPeer> organising_peer(const std::string& directory);
 
 // Hands a wish to the peer in `directory` and waits until it is granted.
-std::optional<Failure> grant_wish(const std::string& directory, const admission::Wish& wish);
+std::optional<peer::Failure> grant_wish(const std::string& directory, const admission::Wish& wish);
 
 // As the peer last wrote it; empty where nobody was invited yet.
 Result<admission::InviteBook> read_book(const std::string& directory, const Digest& run);

@@ -3,9 +3,9 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/join_string_source.h"
 #include "dedloc/cli/option_words.h"
+#include "dedloc/peer/exit_codes.h"
 
 namespace dedloc::cli {
 namespace {
@@ -108,7 +108,7 @@ void add_service_command(CLI::App& app,
             // The service reads it again at each start.
             if (meant.action == "run") return run_service(meant, program);
             auto text = join_string_from(meant.join_string);
-            if (!text) return report(failure(text.error()));
+            if (!text) return peer::report(peer::failure(text.error()));
             meant.join_string = *std::move(text);
             return run_service(meant, program);
         });

@@ -7,16 +7,16 @@
 #include <nlohmann/json.hpp>
 
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/peer_directory.h"
-#include "dedloc/cli/plan_classes.h"
-#include "dedloc/cli/plan_file.h"
-#include "dedloc/cli/plan_json.h"
-#include "dedloc/cli/plan_setups.h"
-#include "dedloc/cli/plan_svg.h"
-#include "dedloc/cli/plan_view.h"
-#include "dedloc/cli/say.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/peer_directory.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/planner/explanation.h"
+#include "dedloc/planning/plan_classes.h"
+#include "dedloc/planning/plan_file.h"
+#include "dedloc/planning/plan_json.h"
+#include "dedloc/planning/plan_setups.h"
+#include "dedloc/planning/plan_svg.h"
+#include "dedloc/planning/plan_view.h"
 
 namespace dedloc::cli {
 namespace {
@@ -25,7 +25,7 @@ constexpr std::size_t text_columns = 96;
 
 std::string setup_names() {
     std::string names;
-    for (const PlanSetup& setup : plan_setups())
+    for (const planning::PlanSetup& setup : planning::plan_setups())
         names += (names.empty() ? "" : " ") + std::string(setup.name);
     return names;
 }
@@ -35,8 +35,9 @@ Result<std::string> plan_text(const PlanOptions& options) {
         return make_error(ErrorKind::bad_input,
                           "name a file, or one of the networks that dedloc knows with --setup: {}",
                           setup_names());
-    if (!options.file.empty()) return read_text_file(options.file, plan_file_bytes_max);
-    for (const PlanSetup& setup : plan_setups())
+    if (!options.file.empty())
+        return peer::read_text_file(options.file, planning::plan_file_bytes_max);
+    for (const planning::PlanSetup& setup : planning::plan_setups())
         if (setup.name == options.setup) return std::string(setup.text);
     return make_error(ErrorKind::bad_input,
                       "there is no set-up '{}'; known are: {}",
@@ -52,41 +53,42 @@ Ok write_file(const std::string& path, const std::string& text) {
     return {};
 }
 
-void print_plan(const PlanFile& file, const planner::Plan& plan) {
-    say(stdout,
-        "{}{}{}\n{} elements in {} ({}), predicted {}\n\n{}{}\n{}",
-        file.name,
-        file.about.empty() ? "" : ": ",
-        file.about,
-        file.question.elements_count,
-        file.codec,
-        bytes_text(static_cast<double>(file.question.elements_count) * file.question.element_bytes),
-        planner::duration_text(plan.split.seconds),
-        plan_table(file, plan),
-        plan_picture(file, plan),
-        plan_sentences(plan, text_columns));
+void print_plan(const planning::PlanFile& file, const planner::Plan& plan) {
+    peer::say(stdout,
+              "{}{}{}\n{} elements in {} ({}), predicted {}\n\n{}{}\n{}",
+              file.name,
+              file.about.empty() ? "" : ": ",
+              file.about,
+              file.question.elements_count,
+              file.codec,
+              planning::bytes_text(static_cast<double>(file.question.elements_count) *
+                                   file.question.element_bytes),
+              planner::duration_text(plan.split.seconds),
+              planning::plan_table(file, plan),
+              planning::plan_picture(file, plan),
+              planning::plan_sentences(plan, text_columns));
 }
 
 }  // namespace
 
 int run_plan(const PlanOptions& options) {
     const auto text = plan_text(options);
-    if (!text) return report(failure(text.error()));
+    if (!text) return peer::report(peer::failure(text.error()));
     if (options.print) {
-        say(stdout, "{}", *text);
+        peer::say(stdout, "{}", *text);
         return 0;
     }
-    const auto file =
-        parse_plan_file(*text, options.file.empty() ? options.setup + ".toml" : options.file);
-    if (!file) return report(failure(file.error()));
+    const auto file = planning::parse_plan_file(
+        *text, options.file.empty() ? options.setup + ".toml" : options.file);
+    if (!file) return peer::report(peer::failure(file.error()));
     auto plan = planner::make_plan(file->question);
-    if (!plan) return report(failure(plan.error().with_context(file->name)));
+    if (!plan) return peer::report(peer::failure(plan.error().with_context(file->name)));
     if (!options.svg.empty()) {
-        const Ok written = write_file(options.svg, plan_svg(*file, *plan));
-        if (!written) return report(failure(ExitCode::disk, written.error()));
+        const Ok written = write_file(options.svg, planning::plan_svg(*file, *plan));
+        if (!written) return peer::report(peer::failure(peer::ExitCode::disk, written.error()));
     }
     if (options.json)
-        say(stdout, "{}\n", plan_json(*file, *plan));
+        peer::say(stdout, "{}\n", planning::plan_json(*file, *plan));
     else
         print_plan(*file, *plan);
     return 0;

@@ -8,33 +8,33 @@
 #include <unistd.h>
 
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/plan_classes.h"
-#include "dedloc/cli/plan_json.h"
-#include "dedloc/cli/plan_setups.h"
-#include "dedloc/cli/plan_svg.h"
-#include "dedloc/cli/plan_view.h"
+#include "dedloc/planning/plan_classes.h"
+#include "dedloc/planning/plan_json.h"
+#include "dedloc/planning/plan_setups.h"
+#include "dedloc/planning/plan_svg.h"
+#include "dedloc/planning/plan_view.h"
 
 namespace dedloc::cli {
 namespace {
 
 struct Planned {
-    PlanFile file;
+    planning::PlanFile file;
     planner::Plan plan;
     nlohmann::json json;
 };
 
 Planned planned(std::string_view text) {
-    auto file = parse_plan_file(text, "test.toml");
+    auto file = planning::parse_plan_file(text, "test.toml");
     EXPECT_TRUE(file) << file.error().message();
     auto plan = planner::make_plan(file->question);
     EXPECT_TRUE(plan) << plan.error().message();
     Planned all{*std::move(file), *std::move(plan), {}};
-    all.json = nlohmann::json::parse(plan_json(all.file, all.plan));
+    all.json = nlohmann::json::parse(planning::plan_json(all.file, all.plan));
     return all;
 }
 
 Planned setup(std::string_view name) {
-    for (const PlanSetup& one : plan_setups())
+    for (const planning::PlanSetup& one : planning::plan_setups())
         if (one.name == name) return planned(one.text);
     ADD_FAILURE() << name;
     return {};
@@ -70,7 +70,7 @@ TEST(PlanSetups, reach_the_ideal_times_of_the_paper) {
 
 TEST(PlanSetups, behind_a_nat_is_the_same_as_unreachable_from_one_another) {
     std::string text;
-    for (const PlanSetup& one : plan_setups())
+    for (const planning::PlanSetup& one : planning::plan_setups())
         if (one.name == "nat") text = one.text;
     const auto at = text.find("dialable = false");
     ASSERT_NE(at, std::string::npos);
@@ -100,14 +100,14 @@ TEST(PlanSetups, the_trainer_behind_a_modem_is_spared_and_the_ocean_is_the_bottl
 
 TEST(PlanClasses, peers_that_are_alike_share_one) {
     const Planned c = setup("C");
-    const auto classes = peer_classes(c.file, c.plan, 40);
+    const auto classes = planning::peer_classes(c.file, c.plan, 40);
     ASSERT_EQ(classes.size(), 2u);
     EXPECT_EQ(classes[0].label, "fast ×8");
     EXPECT_EQ(classes[1].label, "slow ×16");
     EXPECT_EQ(classes[0].part_elements, 25'557'032);
     EXPECT_NEAR(classes[0].busy_up, 0.75, 0.001);
     EXPECT_NEAR(classes[1].busy_down, 1, 0.001);
-    const auto few = peer_classes(c.file, c.plan, 1);
+    const auto few = planning::peer_classes(c.file, c.plan, 1);
     ASSERT_EQ(few.size(), 1u);
     EXPECT_EQ(few[0].label, "24 others");
     EXPECT_EQ(few[0].part_elements, 25'557'032);
@@ -115,17 +115,17 @@ TEST(PlanClasses, peers_that_are_alike_share_one) {
 
 TEST(PlanView, shows_the_table_the_picture_and_the_reason) {
     const Planned d = setup("D");
-    const std::string table = plan_table(d.file, d.plan);
+    const std::string table = planning::plan_table(d.file, d.plan);
     EXPECT_EQ(count_of(table, "\n"), 3u) << table;
     EXPECT_NE(table.find("slow ×16"), std::string::npos) << table;
     EXPECT_NE(table.find("2.5 Gb/s"), std::string::npos) << table;
     EXPECT_NE(table.find("86.9 %"), std::string::npos) << table;
-    const std::string picture = plan_picture(d.file, d.plan);
+    const std::string picture = planning::plan_picture(d.file, d.plan);
     EXPECT_NE(picture.find("g 44.4 MB"), std::string::npos) << picture;
     EXPECT_NE(picture.find("slow-16"), std::string::npos) << picture;
     for (const std::string& sentence : d.plan.sentences)
         EXPECT_EQ(sentence.back(), '.') << sentence;
-    const std::string text = plan_sentences(d.plan, 60);
+    const std::string text = planning::plan_sentences(d.plan, 60);
     EXPECT_EQ(count_of(text, "- "), d.plan.sentences.size() + count_of(text, "- -"));
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 60u) << line;
@@ -133,21 +133,21 @@ TEST(PlanView, shows_the_table_the_picture_and_the_reason) {
 
 TEST(PlanSvg, draws_a_band_for_everything_that_is_sent) {
     const Planned aux = setup("aux");
-    const std::string svg = plan_svg(aux.file, aux.plan);
+    const std::string svg = planning::plan_svg(aux.file, aux.plan);
     EXPECT_TRUE(svg.starts_with("<svg "));
     EXPECT_TRUE(svg.ends_with("</svg>\n"));
     EXPECT_EQ(count_of(svg, "<path "), 8u + 8u);  // to the aggregator, and from it
     EXPECT_EQ(count_of(svg, "<text "), count_of(svg, "</text>"));
     EXPECT_EQ(count_of(svg, "nan"), 0u);
     const Planned c = setup("C");
-    EXPECT_EQ(count_of(plan_svg(c.file, c.plan), "<path "), 2u * 24 * 8);
+    EXPECT_EQ(count_of(planning::plan_svg(c.file, c.plan), "<path "), 2u * 24 * 8);
 }
 
 TEST(PlanSvg, names_cannot_break_out_of_the_drawing) {
     const Planned one = planned(
         "name = \"<b>&\"\n[vector]\nelements = 10\n[peers.\"<script>\"]\ncount = 2\n"
         "up = \"1 Mb/s\"\ndown = \"1 Mb/s\"\n");
-    const std::string svg = plan_svg(one.file, one.plan);
+    const std::string svg = planning::plan_svg(one.file, one.plan);
     EXPECT_EQ(svg.find("<script"), std::string::npos);
     EXPECT_EQ(svg.find("<b>"), std::string::npos);
     EXPECT_NE(svg.find("&lt;b&gt;&amp;"), std::string::npos);
@@ -157,7 +157,7 @@ TEST(PlanSvg, long_names_lose_their_middle) {
     const Planned one = planned(
         "[vector]\nelements = 1000\n[peers.\"the-würth-machine-in-the-cellar-of-my-aunt\"]\n"
         "count = 2\nup = \"1 Mb/s\"\ndown = \"1 Mb/s\"\n");
-    const std::string svg = plan_svg(one.file, one.plan);
+    const std::string svg = planning::plan_svg(one.file, one.plan);
     EXPECT_EQ(count_of(svg, ">the-würt…y-aunt-1 · 1 Mb/s<"), 2u) << svg;
     EXPECT_EQ(count_of(svg, "the-würth-machine-in-the-cellar-of-my-aunt-1 · 50.0 %"), 1u);
 }
@@ -168,12 +168,12 @@ TEST(PlanViews, survive_networks_of_one_and_of_very_many) {
             fmt::format("[vector]\nelements = 1000\n[peers.x]\ncount = {}\nup = \"1 Mb/s\"\n"
                         "down = \"1 Mb/s\"\n",
                         count));
-        EXPECT_FALSE(plan_table(one.file, one.plan).empty());
-        EXPECT_FALSE(plan_picture(one.file, one.plan).empty());
-        const std::string svg = plan_svg(one.file, one.plan);
+        EXPECT_FALSE(planning::plan_table(one.file, one.plan).empty());
+        EXPECT_FALSE(planning::plan_picture(one.file, one.plan).empty());
+        const std::string svg = planning::plan_svg(one.file, one.plan);
         EXPECT_LT(svg.size(), 2'000'000u);
         EXPECT_EQ(count_of(svg, "nan"), 0u);
-        EXPECT_LE(one.json["peers"].size(), plan_json_peers_max);
+        EXPECT_LE(one.json["peers"].size(), planning::plan_json_peers_max);
     }
 }
 

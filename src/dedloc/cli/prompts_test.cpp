@@ -1,4 +1,4 @@
-#include "dedloc/cli/prompts.h"
+#include "dedloc/peer/prompts.h"
 
 #include <filesystem>
 #include <fstream>
@@ -19,23 +19,24 @@ std::string prompts_file(const std::string& content) {
 }
 
 TEST(Prompts, are_the_lines_of_a_file_but_for_empty_ones_and_comments) {
-    const auto prompts = prompts_of_file(prompts_file("a red hat\r\n\n# no\n  \nwaving: dark\n"));
+    const auto prompts =
+        peer::prompts_of_file(prompts_file("a red hat\r\n\n# no\n  \nwaving: dark\n"));
     ASSERT_TRUE(prompts) << to_string(prompts.error());
     EXPECT_EQ(*prompts, (std::vector<std::string>{"a red hat", "waving: dark"}));
-    EXPECT_FALSE(prompts_of_file(prompts_file("# nothing\n")));
-    EXPECT_FALSE(prompts_of_file(prompts_file("")));
-    EXPECT_FALSE(prompts_of_file(prompts_file(std::string(prompt_bytes_max + 1, 'a'))));
-    EXPECT_FALSE(prompts_of_file("/nowhere/prompts.txt"));
-    EXPECT_FALSE(check_prompts(std::vector<std::string>(prompts_max + 1, "a")));
+    EXPECT_FALSE(peer::prompts_of_file(prompts_file("# nothing\n")));
+    EXPECT_FALSE(peer::prompts_of_file(prompts_file("")));
+    EXPECT_FALSE(peer::prompts_of_file(prompts_file(std::string(peer::prompt_bytes_max + 1, 'a'))));
+    EXPECT_FALSE(peer::prompts_of_file("/nowhere/prompts.txt"));
+    EXPECT_FALSE(peer::check_prompts(std::vector<std::string>(peer::prompts_max + 1, "a")));
 }
 
 // The user's own command decides, unless the drawing failed.
 TEST(Prompts, are_drawn_before_the_users_own_command_runs) {
-    const std::string command = sheet_command("/a/it's.txt", "/b/peer", "echo $1");
+    const std::string command = peer::sheet_command("/a/it's.txt", "/b/peer", "echo $1");
     EXPECT_NE(command.find("sample \"$1\" --prompts '/a/it'\\''s.txt'"), std::string::npos)
         << command;
     EXPECT_LT(command.find("'/b/peer/prompts'"), command.find("echo $1"));
-    EXPECT_EQ(sheet_command("/a/p.txt", "/b/peer", "").find("code="), std::string::npos);
+    EXPECT_EQ(peer::sheet_command("/a/p.txt", "/b/peer", "").find("code="), std::string::npos);
 }
 
 TEST(RunTemplates, of_other_sizes_are_valid_run_files) {

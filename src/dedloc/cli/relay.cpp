@@ -8,17 +8,17 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "dedloc/cli/called_as.h"
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/early_failure.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/interrupts.h"
-#include "dedloc/cli/node_opening.h"
-#include "dedloc/cli/peer_run.h"
-#include "dedloc/cli/say.h"
 #include "dedloc/collab/collaboration_service.h"
 #include "dedloc/collab/relay_service.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/peer/called_as.h"
+#include "dedloc/peer/early_failure.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/interrupts.h"
+#include "dedloc/peer/node_opening.h"
+#include "dedloc/peer/peer_run.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/run/join_string.h"
 
 namespace dedloc::cli {
@@ -26,7 +26,7 @@ namespace {
 
 constexpr double report_every_s = 60;
 constexpr double router_patience_s = 5;
-constexpr auto look_time = std::chrono::milliseconds(200);
+constexpr auto relay_look_time = std::chrono::milliseconds(200);
 constexpr const char* default_listen = "/ip4/0.0.0.0/tcp/4001";
 
 p2p::NatReport nat_report(const collab::Node& node) {
@@ -38,56 +38,57 @@ std::string mebibytes(std::uint64_t bytes) {
 }
 
 void say_counters(const p2p::RelayCounters& counters) {
-    say(stdout,
-        "{} peers are reachable through this relay, {} connections now, {} carried\n",
-        counters.reservations,
-        counters.circuits,
-        mebibytes(counters.bytes));
+    peer::say(stdout,
+              "{} peers are reachable through this relay, {} connections now, {} carried\n",
+              counters.reservations,
+              counters.circuits,
+              mebibytes(counters.bytes));
 }
 
 // Makes the relay known to the peers of the run.
-std::optional<Failure> help_run(const collab::Node& node,
-                                collab::CollaborationService& service,
-                                const std::string& join_string) {
-    auto invitation = collab::fetch_invitation(node, join_string, reach_patience);
-    if (!invitation) return failure(invitation.error());
+std::optional<peer::Failure> help_run(const collab::Node& node,
+                                      collab::CollaborationService& service,
+                                      const std::string& join_string) {
+    auto invitation = collab::fetch_invitation(node, join_string, peer::reach_patience);
+    if (!invitation) return peer::failure(invitation.error());
     collab::Options options;
     options.run = std::move(invitation->run);
     invitation->hand_over(options);
     options.role = membership::Role::observer;
     options.name = "relay";
-    options.join_patience = reach_patience;
+    options.join_patience = peer::reach_patience;
     const auto begun = service.begin(std::move(options), nullptr);
-    if (!begun) return failure(begun.error());
+    if (!begun) return peer::failure(begun.error());
     return std::nullopt;
 }
 
 // The string that people pass on should have the address that the router opens.
 void wait_for_router(const collab::Node& node) {
-    const double until = steady_seconds() + router_patience_s;
-    while (interrupts() == 0 && steady_seconds() < until && nat_report(node).router_is_asked)
-        std::this_thread::sleep_for(look_time);
+    const double until = peer::steady_seconds() + router_patience_s;
+    while (peer::interrupts() == 0 && peer::steady_seconds() < until &&
+           nat_report(node).router_is_asked)
+        std::this_thread::sleep_for(relay_look_time);
 }
 
 void say_addresses(const collab::Node& node, bool json) {
     const auto addresses = node.run_on_network_thread([&] { return node.host().addresses(); });
     std::FILE* out = json ? stderr : stdout;
-    say(out, "This relay is\n");
+    peer::say(out, "This relay is\n");
     for (const std::string& address : addresses)
-        say(out, "  {}/p2p/{}\n", address, node.id().text());
-    say(out,
-        "Who hosts a run where nobody can be dialled names it, by an address that others "
-        "can reach: {} host RUNFILE --relay ADDRESS. Who joins then needs only the join "
-        "string.\n",
-        as_others_call_it());
+        peer::say(out, "  {}/p2p/{}\n", address, node.id().text());
+    peer::say(out,
+              "Who hosts a run where nobody can be dialled names it, by an address that others "
+              "can reach: {} host RUNFILE --relay ADDRESS. Who joins then needs only the join "
+              "string.\n",
+              peer::as_others_call_it());
 }
 
 }  // namespace
 
 int run_relay(const RelayOptions& options) {
-    catch_interrupts();
-    const double started = steady_seconds();
-    OpeningOptions opening{
+    peer::catch_interrupts();
+    const double started = peer::steady_seconds();
+    peer::OpeningOptions opening{
         .directory = options.directory, .listen = options.listen, .announce = options.announce};
     if (opening.listen.empty()) opening.listen.emplace_back(default_listen);
     opening.nat.relay = p2p::RelayServing::always;
@@ -100,11 +101,11 @@ int run_relay(const RelayOptions& options) {
     Digest run;
     if (!options.join_string.empty()) {
         const auto join = run::parse_join_string(options.join_string);
-        if (!join) return report_early(failure(join.error()), options.json);
+        if (!join) return peer::report_early(peer::failure(join.error()), options.json);
         run = join->run;
     }
-    auto opened = open_node(run, opening);
-    if (!opened) return report_early(opened.failure(), options.json);
+    auto opened = peer::open_node(run, opening);
+    if (!opened) return peer::report_early(opened.failure(), options.json);
     collab::Node& node = *opened->node;
     node.join_table();  // names of runs are kept here, too
     const auto& relay = node.add<collab::RelayService>(node);
@@ -113,20 +114,20 @@ int run_relay(const RelayOptions& options) {
     say_addresses(node, options.json);
     if (!options.join_string.empty())
         if (const auto failed = help_run(node, service, options.join_string))
-            return report_early(*failed, options.json);
+            return peer::report_early(*failed, options.json);
 
     double reported = started;
-    while (interrupts() == 0) {
-        const double now = steady_seconds();
+    while (peer::interrupts() == 0) {
+        const double now = peer::steady_seconds();
         if (options.seconds > 0 && now - started >= options.seconds) break;
         if (now - reported >= report_every_s && !options.json) {
             reported = now;
             say_counters(relay.counters());
         }
-        std::this_thread::sleep_for(look_time);
+        std::this_thread::sleep_for(relay_look_time);
     }
     const p2p::RelayCounters counters = relay.counters();
-    if (!options.join_string.empty()) service.leave(goodbye_max);
+    if (!options.join_string.empty()) service.leave(peer::goodbye_max);
     if (options.json) {
         const nlohmann::ordered_json json{{"ok", true},
                                           {"peer", node.id().text()},
@@ -134,7 +135,7 @@ int run_relay(const RelayOptions& options) {
                                           {"connections", counters.circuits_begun},
                                           {"refused", counters.refused},
                                           {"bytes", counters.bytes}};
-        say(stdout, "{}\n", monitor::json_line(json));
+        peer::say(stdout, "{}\n", monitor::json_line(json));
     } else {
         say_counters(counters);
     }

@@ -6,15 +6,15 @@
 #include <thread>
 
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/given_run_file.h"
-#include "dedloc/cli/interrupts.h"
-#include "dedloc/cli/peer_directory.h"
-#include "dedloc/cli/peer_run.h"
-#include "dedloc/cli/say.h"
 #include "dedloc/monitor/report_page.h"
 #include "dedloc/monitor/run_history.h"
 #include "dedloc/monitor/tensorboard.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/interrupts.h"
+#include "dedloc/peer/peer_directory.h"
+#include "dedloc/peer/peer_run.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/run/run_file.h"
 
 namespace dedloc::cli {
@@ -36,7 +36,7 @@ std::string as_people_write(WallSeconds time) {
 
 // Whole or not at all: who reads it meanwhile, or a web server, has the old one.
 Ok write_public_file(const std::string& path, std::string_view text) {
-    DEDLOC_TRY_VOID(write_private_file(path, text));
+    DEDLOC_TRY_VOID(peer::write_private_file(path, text));
     std::error_code error;
     fs::permissions(
         path, fs::perms::group_read | fs::perms::others_read, fs::perm_options::add, error);
@@ -44,11 +44,11 @@ Ok write_public_file(const std::string& path, std::string_view text) {
 }
 
 Result<monitor::ReportTitle> title_of(const std::string& folder) {
-    const std::string path = folder + "/" + std::string(run_copy_file);
+    const std::string path = folder + "/" + std::string(peer::run_copy_file);
     DEDLOC_TRY(const run::RunFile run, given_run_file(path));
     return monitor::ReportTitle{.run = run.name,
                                 .run_id = run::run_hash(run).short_hex(),
-                                .made_at = as_people_write(wall_seconds())};
+                                .made_at = as_people_write(peer::wall_seconds())};
 }
 
 Ok write_report(const ReportOptions& options) {
@@ -68,9 +68,9 @@ Ok write_report(const ReportOptions& options) {
     const std::string_view events_text(reinterpret_cast<const char*>(events.data()), events.size());
     DEDLOC_TRY_VOID(write_public_file(to + "/events.out.tfevents.0.dedloc", events_text));
     if (options.json)
-        say(stdout, "{}\n", monitor::to_json(report));
+        peer::say(stdout, "{}\n", monitor::to_json(report));
     else
-        say(stdout, "{}{}\n", monitor::to_text(report), "the page: " + to + "/report.html");
+        peer::say(stdout, "{}{}\n", monitor::to_text(report), "the page: " + to + "/report.html");
     return {};
 }
 
@@ -97,20 +97,20 @@ Result<double> seconds_of(const std::string& text) {
 int run_report(const ReportOptions& options) {
     if (options.every.empty()) {
         const Ok written = write_report(options);
-        return written ? 0 : report(failure(written.error()));
+        return written ? 0 : peer::report(peer::failure(written.error()));
     }
     const auto every = seconds_of(options.every);
-    if (!every) return report(failure(every.error()));
-    catch_interrupts();
-    while (interrupts() == 0) {
-        const double next = steady_seconds() + *every;
+    if (!every) return peer::report(peer::failure(every.error()));
+    peer::catch_interrupts();
+    while (peer::interrupts() == 0) {
+        const double next = peer::steady_seconds() + *every;
         if (const Ok written = write_report(options); !written) {
             // The next one may have what this lacks: a first step, room on the disk.
             if (written.error().kind() == ErrorKind::bad_input)
-                return report(failure(written.error()));
-            say(stderr, "dedloc: {}\n", written.error().message());
+                return peer::report(peer::failure(written.error()));
+            peer::say(stderr, "dedloc: {}\n", written.error().message());
         }
-        while (interrupts() == 0 && steady_seconds() < next)
+        while (peer::interrupts() == 0 && peer::steady_seconds() < next)
             std::this_thread::sleep_for(report_look_time);
     }
     return 0;

@@ -7,15 +7,15 @@
 
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/fits_memory.h"
-#include "dedloc/cli/memory.h"
-#include "dedloc/cli/prompts.h"
-#include "dedloc/cli/run_files.h"
-#include "dedloc/cli/say.h"
 #include "dedloc/cli/visitor.h"
 #include "dedloc/images/picture.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/fits_memory.h"
+#include "dedloc/peer/memory.h"
+#include "dedloc/peer/prompts.h"
+#include "dedloc/peer/run_files.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/text/cache.h"
 
@@ -25,18 +25,20 @@ namespace {
 constexpr std::uint32_t shown_side_min = 64;      // smaller pictures are enlarged
 constexpr std::size_t pictures_drawn_max = 4096;  // of one call
 
-Outcome<Visited> of_checkpoint(const SampleOptions& options, const tasks::TaskOptions& task) {
+peer::Outcome<Visited> of_checkpoint(const SampleOptions& options, const tasks::TaskOptions& task) {
     const auto found = find_checkpoint(options.checkpoint);
-    if (!found) return failure(found.error());
-    for (const std::string& skipped : found->skipped) say(stderr, "dedloc: {}\n", skipped);
+    if (!found) return peer::failure(found.error());
+    for (const std::string& skipped : found->skipped) peer::say(stderr, "dedloc: {}\n", skipped);
     auto run = run::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
-    if (!run) return failure(run.error());
-    if (const Ok restored = restore_run_files(found->path, run->task, task); !restored)
-        return failure(restored.error());
+    if (!run) return peer::failure(run.error());
+    if (const Ok restored = peer::restore_run_files(found->path, run->task, task); !restored)
+        return peer::failure(restored.error());
     auto made = tasks::make_task(run->task, task);
-    if (!made) return failure(made.error());
-    if (const Ok fits = check_fits(**made, MemoryUse::evaluation, memory_available()); !fits)
-        return failure(fits.error());
+    if (!made) return peer::failure(made.error());
+    if (const Ok fits =
+            peer::check_fits(**made, peer::MemoryUse::evaluation, peer::memory_available());
+        !fits)
+        return peer::failure(fits.error());
     return Visited{.run = *std::move(run),
                    .task = *std::move(made),
                    .state = found->checkpoint.state->snapshot};
@@ -45,10 +47,10 @@ Outcome<Visited> of_checkpoint(const SampleOptions& options, const tasks::TaskOp
 Result<std::vector<std::string>> prompts_of(const SampleOptions& options) {
     std::vector<std::string> prompts = options.prompts;
     if (!options.prompts_file.empty()) {
-        DEDLOC_TRY(const auto more, prompts_of_file(options.prompts_file));
+        DEDLOC_TRY(const auto more, peer::prompts_of_file(options.prompts_file));
         prompts.insert(prompts.end(), more.begin(), more.end());
     }
-    DEDLOC_TRY_VOID(check_prompts(prompts));
+    DEDLOC_TRY_VOID(peer::check_prompts(prompts));
     if (prompts.size() * options.count > pictures_drawn_max)
         return make_error(ErrorKind::bad_input,
                           "{} prompts of {} pictures are more than {}",
@@ -76,7 +78,7 @@ void tell(const SampleOptions& options,
           const Visited& from,
           const std::vector<std::string>& prompts,
           const tasks::Drawing& drawing) {
-    for (const std::string& remark : drawing.remarks) say(stderr, "dedloc: {}\n", remark);
+    for (const std::string& remark : drawing.remarks) peer::say(stderr, "dedloc: {}\n", remark);
     if (options.json) {
         const nlohmann::ordered_json json{{"ok", true},
                                           {"run", from.run.name},
@@ -85,30 +87,30 @@ void tell(const SampleOptions& options,
                                           {"pictures", drawing.pictures.size()},
                                           {"remarks", drawing.remarks},
                                           {"file", options.output}};
-        return say(stdout, "{}\n", monitor::json_line(json));
+        return peer::say(stdout, "{}\n", monitor::json_line(json));
     }
-    say(stdout,
-        "{}, step {}: {} pictures in {}, of each prompt the likeliest first\n",
-        from.run.name,
-        from.state->step(),
-        drawing.pictures.size(),
-        options.output);
-    for (const std::string& prompt : prompts) say(stdout, "  {}\n", prompt);
+    peer::say(stdout,
+              "{}, step {}: {} pictures in {}, of each prompt the likeliest first\n",
+              from.run.name,
+              from.state->step(),
+              drawing.pictures.size(),
+              options.output);
+    for (const std::string& prompt : prompts) peer::say(stdout, "  {}\n", prompt);
 }
 
 }  // namespace
 
 int run_sample(const SampleOptions& options) {
     const auto prompts = prompts_of(options);
-    if (!prompts) return report(failure(prompts.error()));
+    if (!prompts) return peer::report(peer::failure(prompts.error()));
     const tasks::TaskOptions task{
         .device = options.device, .threads_count = options.threads, .unprepared = true};
     const auto say_it = [&](const std::string& line) {
-        if (!options.json) say(stderr, "{}\n", line);
+        if (!options.json) peer::say(stderr, "{}\n", line);
     };
     auto from = options.join_string.empty() ? of_checkpoint(options, task)
                                             : visit_run(options.join_string, task, say_it);
-    if (!from) return report(from.failure());
+    if (!from) return peer::report(from.failure());
     const auto drawing = from->task->draw(replica::parameters_of(*from->state),
                                           replica::buffers_of(*from->state),
                                           {.prompts = *prompts,
@@ -116,9 +118,9 @@ int run_sample(const SampleOptions& options) {
                                            .top_k = options.top_k,
                                            .temperature = options.temperature,
                                            .seed = options.seed});
-    if (!drawing) return report(failure(drawing.error()));
+    if (!drawing) return peer::report(peer::failure(drawing.error()));
     if (const Ok written = write_grid(options, *drawing, prompts->size()); !written)
-        return report({ExitCode::disk, written.error().message()});
+        return peer::report({peer::ExitCode::disk, written.error().message()});
     tell(options, *from, *prompts, *drawing);
     return 0;
 }

@@ -12,17 +12,17 @@
 #include <thread>
 
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/early_failure.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/interrupts.h"
-#include "dedloc/cli/node_opening.h"
-#include "dedloc/cli/peer_run.h"
-#include "dedloc/cli/say.h"
 #include "dedloc/cli/trainer_watch.h"
 #include "dedloc/collab/collaboration_service.h"
 #include "dedloc/collab/expert_service.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/peer/early_failure.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/interrupts.h"
+#include "dedloc/peer/node_opening.h"
+#include "dedloc/peer/peer_run.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/run/join_string.h"
 #include "dedloc/tasks/registry.h"
 
@@ -44,7 +44,7 @@ std::string mebibytes_of(std::uint64_t bytes) {
 class ServeRun {
   public:
     ServeRun(const ServeOptions& options,
-             OpenedNode opened,
+             peer::OpenedNode opened,
              collab::Invitation invitation,
              tasks::RunExperts experts)
         : options_(options),
@@ -52,7 +52,7 @@ class ServeRun {
           node_(*opened_.node),
           invitation_(std::move(invitation)),
           grid_(experts.grid),
-          started_(steady_seconds()),
+          started_(peer::steady_seconds()),
           trainers_(started_) {
         node_.join_table();
         service_ = &node_.add<collab::ExpertService>(
@@ -65,14 +65,14 @@ class ServeRun {
   private:
     experts::HostOptions host_options(const tasks::RunExperts& experts) const;
     experts::HostListener listener() const;
-    std::optional<Failure> begin();
+    std::optional<peer::Failure> begin();
     void serve();
     void tell(const collab::ExpertReport& report);
     void print(const collab::ExpertReport& report) const;
 
     ServeOptions options_;
     monitor::EventMailbox mailbox_;  // outlives the node
-    OpenedNode opened_;
+    peer::OpenedNode opened_;
     collab::Node& node_;
     collab::Invitation invitation_;
     experts::ExpertGrid grid_;
@@ -101,23 +101,24 @@ experts::HostOptions ServeRun::host_options(const tasks::RunExperts& experts) co
 experts::HostListener ServeRun::listener() const {
     const bool silent = options_.json || options_.quiet;
     return [silent](std::string_view what, const std::string& uid) {
-        if (!silent) say(stdout, "{} {}\n", what, uid);
+        if (!silent) peer::say(stdout, "{} {}\n", what, uid);
     };
 }
 
-std::optional<Failure> ServeRun::begin() {
+std::optional<peer::Failure> ServeRun::begin() {
     collab::Options options;
     options.run = invitation_.run;
     options.secret = invitation_.secret;
     options.bootstrap = invitation_.bootstrap;
     options.role = membership::Role::observer;  // told to others as its other service
-    options.name = options_.name.empty() ? host_name() : options_.name;
-    options.join_patience = reach_patience;
+    options.name = options_.name.empty() ? peer::host_name() : options_.name;
+    options.join_patience = peer::reach_patience;
     const auto begun = run_->begin(std::move(options), &mailbox_);
-    if (!begun) return failure(begun.error());
+    if (!begun) return peer::failure(begun.error());
     service_->start();
     if (!options_.json)
-        say(stdout,
+        peer::say(
+            stdout,
             "serving experts of {} ({} in the grid {}), as many as fit in {} MiB. Ctrl-C hands "
             "them over and leaves.\n",
             invitation_.run.name,
@@ -128,7 +129,7 @@ std::optional<Failure> ServeRun::begin() {
 }
 
 void ServeRun::tell(const collab::ExpertReport& report) {
-    const double now = steady_seconds();
+    const double now = peer::steady_seconds();
     if (now - told_ < tell_every_s) return;
     const double calls_per_s =
         told_ == 0 ? 0 : static_cast<double>(report.calls.calls - calls_told_) / (now - told_);
@@ -136,23 +137,23 @@ void ServeRun::tell(const collab::ExpertReport& report) {
     told_ = now;
     calls_told_ = report.calls.calls;
     if (options_.json || options_.quiet) return;
-    say(stdout,
-        "{} experts, {}; {:.1f} calls/s; {} calls and {} rows answered, {} updates; keeps {} "
-        "copies; refused {}, overloaded {}\n",
-        report.serves.size(),
-        mebibytes_of(report.bytes),
-        calls_per_s,
-        report.calls.calls,
-        report.calls.rows,
-        report.calls.updates,
-        report.keeps,
-        report.requests.refused,
-        report.calls.overloaded);
+    peer::say(stdout,
+              "{} experts, {}; {:.1f} calls/s; {} calls and {} rows answered, {} updates; keeps {} "
+              "copies; refused {}, overloaded {}\n",
+              report.serves.size(),
+              mebibytes_of(report.bytes),
+              calls_per_s,
+              report.calls.calls,
+              report.calls.rows,
+              report.calls.updates,
+              report.keeps,
+              report.requests.refused,
+              report.calls.overloaded);
 }
 
 void ServeRun::serve() {
-    while (interrupts() == 0) {
-        const double now = steady_seconds();
+    while (peer::interrupts() == 0) {
+        const double now = peer::steady_seconds();
         if (options_.seconds > 0 && now - started_ >= options_.seconds) break;
         std::vector<membership::Status> statuses =
             node_.run_on_network_thread([&] { return run_->collaboration().peers(); });
@@ -160,26 +161,26 @@ void ServeRun::serve() {
             if (event.is<events::PeerLeft>()) trainers_.left(event.peer);
         if (trainers_.look(now, statuses) == TrainerWatch::News::gone) {
             if (!options_.json)
-                say(stdout,
-                    "no trainer for {:.0f} s: the run is over\n",
-                    trainers_.silent_for(now));
+                peer::say(stdout,
+                          "no trainer for {:.0f} s: the run is over\n",
+                          trainers_.silent_for(now));
             break;
         }
         tell(service_->report());
         std::this_thread::sleep_for(serve_look_time);
     }
-    interrupted_ = interrupts() > 0;
+    interrupted_ = peer::interrupts() > 0;
 }
 
 void ServeRun::print(const collab::ExpertReport& report) const {
     if (!options_.json) {
-        say(stdout,
-            "answered {} calls of {} rows, {} updates; took over {}, handed over {}\n",
-            report.calls.calls,
-            report.calls.rows,
-            report.calls.updates,
-            report.host.begun + report.host.taken_over,
-            report.host.handed_over);
+        peer::say(stdout,
+                  "answered {} calls of {} rows, {} updates; took over {}, handed over {}\n",
+                  report.calls.calls,
+                  report.calls.rows,
+                  report.calls.updates,
+                  report.host.begun + report.host.taken_over,
+                  report.host.handed_over);
         return;
     }
     nlohmann::ordered_json json{{"ok", true}};
@@ -196,17 +197,17 @@ void ServeRun::print(const collab::ExpertReport& report) const {
     json["handed_over"] = report.host.handed_over;
     json["updates_lost"] = report.host.updates_lost;
     json["left"] = interrupted_;
-    json["seconds"] = steady_seconds() - started_;
-    say(stdout, "{}\n", monitor::json_line(json));
+    json["seconds"] = peer::steady_seconds() - started_;
+    peer::say(stdout, "{}\n", monitor::json_line(json));
 }
 
 int ServeRun::run() {
-    if (const auto failed = begin()) return report_early(*failed, options_.json);
+    if (const auto failed = begin()) return peer::report_early(*failed, options_.json);
     serve();
     // A run that is over needs its experts no more.
     if (interrupted_) service_->leave(hand_over_patience);
     const collab::ExpertReport last = service_->report();
-    run_->leave(goodbye_max);
+    run_->leave(peer::goodbye_max);
     print(last);
     return 0;
 }
@@ -218,24 +219,25 @@ int run_serve(const ServeOptions& options) {
     for (const char* name : {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"})
         ::setenv(name, kernels_max, /*overwrite=*/0);
     ::mallopt(M_ARENA_MAX, arenas_max);
-    catch_interrupts();
+    peer::catch_interrupts();
     const auto join = run::parse_join_string(options.join_string);
-    if (!join) return report_early(failure(join.error()), options.json);
-    auto opened = open_node(join->run, opening_options(options));
-    if (!opened) return report_early(opened.failure(), options.json);
-    auto invitation = collab::fetch_invitation(*opened->node, options.join_string, reach_patience);
-    if (!invitation) return report_early(failure(invitation.error()), options.json);
+    if (!join) return peer::report_early(peer::failure(join.error()), options.json);
+    auto opened = peer::open_node(join->run, peer::opening_options(options));
+    if (!opened) return peer::report_early(opened.failure(), options.json);
+    auto invitation =
+        collab::fetch_invitation(*opened->node, options.join_string, peer::reach_patience);
+    if (!invitation) return peer::report_early(peer::failure(invitation.error()), options.json);
     const run::TaskConfig& task = invitation->run.task;
     const tasks::TaskKind* kind = tasks::find_task(task.kind);
     if (!kind || !kind->experts)
-        return report_early(
-            Failure{ExitCode::bad_input,
-                    fmt::format("the run {} trains '{}', which has no experts to serve",
-                                invitation->run.name,
-                                task.kind)},
+        return peer::report_early(
+            peer::Failure{peer::ExitCode::bad_input,
+                          fmt::format("the run {} trains '{}', which has no experts to serve",
+                                      invitation->run.name,
+                                      task.kind)},
             options.json);
     auto experts = kind->experts(task, {.threads_count = options.threads});
-    if (!experts) return report_early(failure(experts.error()), options.json);
+    if (!experts) return peer::report_early(peer::failure(experts.error()), options.json);
     ServeRun run(options, std::move(*opened), *std::move(invitation), *std::move(experts));
     return run.run();
 }

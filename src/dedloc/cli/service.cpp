@@ -11,15 +11,15 @@
 #include <signal.h>
 #include <thread>
 
-#include "dedloc/cli/cap_schedule.h"
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/interrupts.h"
-#include "dedloc/cli/peer_directory.h"
-#include "dedloc/cli/peer_run.h"
-#include "dedloc/cli/say.h"
 #include "dedloc/cli/service_policy.h"
 #include "dedloc/cli/service_unit.h"
+#include "dedloc/peer/cap_schedule.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/interrupts.h"
+#include "dedloc/peer/peer_directory.h"
+#include "dedloc/peer/peer_run.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/run/join_string.h"
 #include "dedloc/runtime/child_process.h"
 #include "dedloc/runtime/machine.h"
@@ -46,28 +46,29 @@ Result<std::string> units_folder() {
     return make_error(ErrorKind::local_fault, "neither XDG_CONFIG_HOME nor HOME is set");
 }
 
-std::optional<Failure> without_systemd() {
+std::optional<peer::Failure> without_systemd() {
     std::error_code error;
     if (fs::exists("/run/systemd/system", error)) return std::nullopt;
-    return Failure{ExitCode::bad_input,
-                   "this system is not run by systemd, for which the service is; let your own "
-                   "service manager run `dedloc service run` with the same options instead"};
+    return peer::Failure{
+        peer::ExitCode::bad_input,
+        "this system is not run by systemd, for which the service is; let your own "
+        "service manager run `dedloc service run` with the same options instead"};
 }
 
-std::optional<Failure> systemctl(std::vector<std::string> words, const std::string& scratch) {
+std::optional<peer::Failure> systemctl(std::vector<std::string> words, const std::string& scratch) {
     words.insert(words.begin(), {"systemctl", "--user"});
     const runtime::ChildOptions options{
         .command = words, .output_file = scratch + ".out", .error_file = scratch + ".err"};
     auto child = runtime::ChildProcess::start(options);
-    if (!child) return failure(child.error());
+    if (!child) return peer::failure(child.error());
     const bool ended = child->wait_for(systemctl_seconds_max);
-    const auto said = read_text_file(scratch + ".err", 4096);
+    const auto said = peer::read_text_file(scratch + ".err", 4096);
     std::error_code error;
     fs::remove(scratch + ".out", error);
     fs::remove(scratch + ".err", error);
     if (ended && child->end()->exit_code == 0) return std::nullopt;
-    return Failure{
-        ExitCode::bad_input,
+    return peer::Failure{
+        peer::ExitCode::bad_input,
         fmt::format(
             "systemctl --user {} failed: {}", words[2], said ? *said : std::string("no answer"))};
 }
@@ -87,35 +88,37 @@ std::vector<std::string> join_words(const ServiceOptions& options) {
     return words;
 }
 
-std::optional<Failure> check_options(const ServiceOptions& options) {
+std::optional<peer::Failure> check_options(const ServiceOptions& options) {
     if (const auto hours = TrainingHours::parse(options.hours); !hours)
-        return failure(hours.error());
-    if (const auto caps = caps_of_day(options.caps.max_up, options.caps.max_down); !caps)
-        return failure(caps.error());
+        return peer::failure(hours.error());
+    if (const auto caps = peer::caps_of_day(options.caps.max_up, options.caps.max_down); !caps)
+        return peer::failure(caps.error());
     return std::nullopt;
 }
 
-Outcome<std::string> keep_string(const ServiceOptions& options, const Digest& run) {
-    const auto root = state_root();
-    if (!root) return failure(ExitCode::disk, root.error());
+peer::Outcome<std::string> keep_string(const ServiceOptions& options, const Digest& run) {
+    const auto root = peer::state_root();
+    if (!root) return peer::failure(peer::ExitCode::disk, root.error());
     const std::string folder =
         options.directory.empty() ? *root + "/" + run.short_hex() : options.directory;
     std::error_code error;
     fs::create_directories(folder, error);
-    if (error) return Failure{ExitCode::disk, "cannot make " + folder + ": " + error.message()};
+    if (error)
+        return peer::Failure{peer::ExitCode::disk,
+                             "cannot make " + folder + ": " + error.message()};
     const std::string path = folder + "/" + std::string(string_file);
-    if (const Ok kept = write_private_file(path, options.join_string + "\n"); !kept)
-        return failure(ExitCode::disk, kept.error());
+    if (const Ok kept = peer::write_private_file(path, options.join_string + "\n"); !kept)
+        return peer::failure(peer::ExitCode::disk, kept.error());
     return path;
 }
 
-std::optional<Failure> install(const ServiceOptions& options, const std::string& program) {
+std::optional<peer::Failure> install(const ServiceOptions& options, const std::string& program) {
     const auto join = run::parse_join_string(options.join_string);
-    if (!join) return failure(join.error());
+    if (!join) return peer::failure(join.error());
     if (auto wrong = check_options(options)) return wrong;
     if (auto none = without_systemd()) return none;
     const auto folder = units_folder();
-    if (!folder) return failure(folder.error());
+    if (!folder) return peer::failure(folder.error());
     auto string_path = keep_string(options, join->run);
     if (!string_path) return string_path.failure();
     std::error_code error;
@@ -130,11 +133,12 @@ std::optional<Failure> install(const ServiceOptions& options, const std::string&
         unit.words.insert(unit.words.end(), {"--idle", fmt::format("{}", options.idle_minutes)});
     const std::string name = unit_name(join->run);
     const std::string path = *folder + "/" + name;
-    if (const Ok written = write_private_file(path, unit_text(unit)); !written)
-        return failure(ExitCode::disk, written.error());
+    if (const Ok written = peer::write_private_file(path, unit_text(unit)); !written)
+        return peer::failure(peer::ExitCode::disk, written.error());
     if (auto failed = systemctl({"daemon-reload"}, *string_path)) return failed;
     if (auto failed = systemctl({"enable", "--now", name}, *string_path)) return failed;
-    say(stdout,
+    peer::say(
+        stdout,
         "{} is installed ({}); `systemctl --user status {}` says how it is doing. So that it also "
         "runs while you are not logged in, after a reboot too: loginctl enable-linger\n",
         name,
@@ -143,22 +147,23 @@ std::optional<Failure> install(const ServiceOptions& options, const std::string&
     return std::nullopt;
 }
 
-std::optional<Failure> remove_unit(const ServiceOptions& options) {
+std::optional<peer::Failure> remove_unit(const ServiceOptions& options) {
     const auto join = run::parse_join_string(options.join_string);
-    if (!join) return failure(join.error());
+    if (!join) return peer::failure(join.error());
     if (auto none = without_systemd()) return none;
     const auto folder = units_folder();
-    if (!folder) return failure(folder.error());
+    if (!folder) return peer::failure(folder.error());
     const std::string name = unit_name(join->run);
     const std::string path = *folder + "/" + name;
     std::error_code error;
     if (!fs::exists(path, error))
-        return Failure{ExitCode::bad_input, "there is no service for this run: no " + path};
+        return peer::Failure{peer::ExitCode::bad_input,
+                             "there is no service for this run: no " + path};
     const std::string scratch = path + ".systemctl";
     if (auto failed = systemctl({"disable", "--now", name}, scratch)) return failed;
     fs::remove(path, error);
     if (auto failed = systemctl({"daemon-reload"}, scratch)) return failed;
-    say(stdout, "{} is stopped and removed; the peer's folder stays\n", name);
+    peer::say(stdout, "{} is stopped and removed; the peer's folder stays\n", name);
     return std::nullopt;
 }
 
@@ -179,7 +184,7 @@ class Supervisor {
           idle_(static_cast<int>(runtime::usable_processors())) {}
 
     void look() {
-        const double now = steady_seconds();
+        const double now = peer::steady_seconds();
         idle_.look(now, machine_use(child_ ? child_->pid() : 0));
         if (child_ && !child_->running()) ended(now);
         const bool may = may_train(now);
@@ -188,7 +193,7 @@ class Supervisor {
     }
     void stop(const char* why) {
         if (!child_) return;
-        say(stderr, "dedloc: the peer leaves: {}\n", why);
+        peer::say(stderr, "dedloc: the peer leaves: {}\n", why);
         child_->send(SIGINT);
         (void)child_->wait_for(leave_seconds_max);
         child_.reset();  // kills what still runs
@@ -207,12 +212,12 @@ class Supervisor {
             .command = command, .output_file = "/dev/null", .error_file = "/dev/stderr"};
         auto started = runtime::ChildProcess::start(child);
         if (!started) {
-            say(stderr, "dedloc: {}\n", started.error().message());
+            peer::say(stderr, "dedloc: {}\n", started.error().message());
             next_start_ = now + pause_most_s;
             return;
         }
         child_.emplace(*std::move(started));
-        say(stderr, "dedloc: the peer starts\n");
+        peer::say(stderr, "dedloc: the peer starts\n");
         started_ = now;
     }
     // The run may be over, paused, or out of reach: it is tried again, ever more rarely.
@@ -222,9 +227,9 @@ class Supervisor {
                                                        : std::min(pause_ * 2, pause_most_s);
         next_start_ = now + (over ? pause_most_s : pause_);
         child_.reset();
-        say(stderr,
-            "dedloc: the peer has ended; it is tried again in {:.0f} s\n",
-            next_start_ - now);
+        peer::say(stderr,
+                  "dedloc: the peer has ended; it is tried again in {:.0f} s\n",
+                  next_start_ - now);
     }
 
     const ServiceOptions& options_;
@@ -237,11 +242,11 @@ class Supervisor {
     double pause_ = pause_first_s / 2;
 };
 
-std::optional<Failure> supervise(const ServiceOptions& options, const std::string& program) {
+std::optional<peer::Failure> supervise(const ServiceOptions& options, const std::string& program) {
     if (auto wrong = check_options(options)) return wrong;
-    catch_interrupts();
+    peer::catch_interrupts();
     Supervisor supervisor(options, program, *TrainingHours::parse(options.hours));
-    while (interrupts() == 0) {
+    while (peer::interrupts() == 0) {
         supervisor.look();
         std::this_thread::sleep_for(service_look_time);
     }
@@ -252,11 +257,11 @@ std::optional<Failure> supervise(const ServiceOptions& options, const std::strin
 }  // namespace
 
 int run_service(const ServiceOptions& options, const std::string& program) {
-    std::optional<Failure> failed;
+    std::optional<peer::Failure> failed;
     if (options.action == "install") failed = install(options, program);
     if (options.action == "remove") failed = remove_unit(options);
     if (options.action == "run") failed = supervise(options, program);
-    return failed ? report(*failed) : 0;
+    return failed ? peer::report(*failed) : 0;
 }
 
 }  // namespace dedloc::cli

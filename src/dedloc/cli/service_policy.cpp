@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dedloc/cli/cap_schedule.h"
+#include "dedloc/peer/cap_schedule.h"
 
 namespace dedloc::cli {
 namespace {
@@ -28,7 +28,8 @@ int minute_of(std::string_view text) {
     const auto second = std::from_chars(minutes.data(), minutes.data() + minutes.size(), minute);
     const bool whole = first.ptr == hours.data() + hours.size() && first.ec == std::errc() &&
                        second.ptr == minutes.data() + minutes.size() && second.ec == std::errc();
-    if (!whole || hour < 0 || minute < 0 || minute > 59 || hour * 60 + minute > minutes_of_day)
+    if (!whole || hour < 0 || minute < 0 || minute > 59 ||
+        hour * 60 + minute > peer::minutes_of_day)
         return -1;
     return hour * 60 + minute;
 }

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/say.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/text/cache.h"
 #include "dedloc/text/tokenizer_training.h"
 
@@ -57,11 +57,11 @@ Result<int> train(const TokenizerTrainOptions& options) {
     const text::CorpusOptions corpus_options{.data_directory = options.data_directory};
     DEDLOC_TRY(const auto corpus, text::Corpus::open(sources, corpus_options));
     if (!options.json)
-        say(stdout, "training {} pieces on {} …\n", recipe.vocabulary, corpus->description());
+        peer::say(stdout, "training {} pieces on {} …\n", recipe.vocabulary, corpus->description());
     const auto begin = std::chrono::steady_clock::now();
     text::TrainingOptions training{};
     training.progress = [quiet = options.json](double seconds) {
-        if (!quiet) say(stderr, "  {:.0f} s so far …\n", seconds);
+        if (!quiet) peer::say(stderr, "  {:.0f} s so far …\n", seconds);
     };
     if (options.megabytes > 0) training.bytes = options.megabytes * 1'000'000;
     DEDLOC_TRY(const auto tokenizer, text::train_tokenizer(*corpus, recipe, training));
@@ -78,10 +78,11 @@ Result<int> train(const TokenizerTrainOptions& options) {
                                           {"corpus_hash", corpus->fingerprint().hex()},
                                           {"bytes_per_token", bytes},
                                           {"seconds", seconds}};
-        say(stdout, "{}\n", monitor::json_line(json));
+        peer::say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
-    say(stdout,
+    peer::say(
+        stdout,
         "wrote {} in {:.1f} s\n  pieces  {}, one is {:.2f} bytes of this text\n  recipe  {}\n  "
         "hash    {}\n",
         options.output,
@@ -108,21 +109,23 @@ Result<int> show(const TokenizerShowOptions& options) {
                                           {"recipe", recipe_text},
                                           {"ids", ids},
                                           {"tokens", pieces}};
-        say(stdout, "{}\n", monitor::json_line(json));
+        peer::say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
-    say(stdout,
-        "{}\n  pieces  {}\n  recipe  {}\n  hash    {}\n",
-        options.file,
-        tokenizer->size(),
-        recipe_text,
-        tokenizer->hash().hex());
+    peer::say(stdout,
+              "{}\n  pieces  {}\n  recipe  {}\n  hash    {}\n",
+              options.file,
+              tokenizer->size(),
+              recipe_text,
+              tokenizer->hash().hex());
     if (!options.text.empty())
-        say(stdout, "  tokens  {} ({})\n", fmt::join(pieces, " "), fmt::join(ids, " "));
+        peer::say(stdout, "  tokens  {} ({})\n", fmt::join(pieces, " "), fmt::join(ids, " "));
     return 0;
 }
 
-int finish(const Result<int>& result) { return result ? *result : report(failure(result.error())); }
+int finish(const Result<int>& result) {
+    return result ? *result : peer::report(peer::failure(result.error()));
+}
 
 }  // namespace
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/exit_codes.h"
+#include "dedloc/peer/exit_codes.h"
 
 namespace dedloc::cli {
 namespace {
@@ -81,7 +81,7 @@ TEST_F(TokenizerCommands, train_writes_a_file_whose_hash_it_says) {
 TEST_F(TokenizerCommands, train_leaves_a_file_alone_without_force) {
     std::ofstream(options_.output) << "precious";
     const Outcome refused = train();
-    EXPECT_EQ(refused.code, static_cast<int>(ExitCode::bad_input));
+    EXPECT_EQ(refused.code, static_cast<int>(peer::ExitCode::bad_input));
     EXPECT_NE(refused.error.find("is there already"), std::string::npos) << refused.error;
     options_.force = true;
     EXPECT_EQ(train().code, 0);
@@ -90,7 +90,7 @@ TEST_F(TokenizerCommands, train_leaves_a_file_alone_without_force) {
 
 TEST_F(TokenizerCommands, mistakes_are_one_sentence_and_their_exit_code) {
     const auto expect =
-        [&](const TokenizerTrainOptions& options, ExitCode code, const std::string& words) {
+        [&](const TokenizerTrainOptions& options, peer::ExitCode code, const std::string& words) {
             const Outcome outcome = outcome_of([&] { return run_tokenizer_train(options); });
             EXPECT_EQ(outcome.code, static_cast<int>(code)) << outcome.error;
             EXPECT_NE(outcome.error.find(words), std::string::npos) << outcome.error;
@@ -99,22 +99,22 @@ TEST_F(TokenizerCommands, mistakes_are_one_sentence_and_their_exit_code) {
         };
     auto options = options_;
     options.input = "text:none.txt";
-    expect(options, ExitCode::data_missing, "there is no file or folder");
+    expect(options, peer::ExitCode::data_missing, "there is no file or folder");
     options = options_;
     options.input = "poem.txt";
-    expect(options, ExitCode::bad_input, "is not a source of text");
+    expect(options, peer::ExitCode::bad_input, "is not a source of text");
     options = options_;
     options.rules = "klingon";
-    expect(options, ExitCode::bad_input, "there is no set of rules 'klingon'");
+    expect(options, peer::ExitCode::bad_input, "there is no set of rules 'klingon'");
     options = options_;
     options.vocabulary = 5000;
-    expect(options, ExitCode::bad_input, "Vocabulary size too high");
+    expect(options, peer::ExitCode::bad_input, "Vocabulary size too high");
     options = options_;
     options.output = folder_ + "/no/such/folder.model";
-    expect(options, ExitCode::bad_input, "there is no folder");
+    expect(options, peer::ExitCode::bad_input, "there is no folder");
     const TokenizerShowOptions show{.file = folder_ + "/poem.txt"};
     const Outcome shown = outcome_of([&] { return run_tokenizer_show(show); });
-    EXPECT_EQ(shown.code, static_cast<int>(ExitCode::bad_input));
+    EXPECT_EQ(shown.code, static_cast<int>(peer::ExitCode::bad_input));
     EXPECT_NE(shown.error.find("not a tokenizer for dedloc"), std::string::npos);
 }
 

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/say.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/optim/optimizer.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/run/run_file.h"
 
 namespace dedloc::cli {
@@ -39,10 +39,10 @@ int run_version(const VersionOptions& options) {
                                           {"robust_numerics", run::robust_numerics_version},
                                           {"libtorch", with_torch},
                                           {"compiler", __VERSION__}};
-        say(stdout, "{}\n", monitor::json_line(json));
+        peer::say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
-    say(stdout, "{}\n", version_line());
+    peer::say(stdout, "{}\n", version_line());
     return 0;
 }
 

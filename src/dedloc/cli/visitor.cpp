@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <stdlib.h>
 
-#include "dedloc/cli/fits_memory.h"
-#include "dedloc/cli/memory.h"
-#include "dedloc/cli/node_opening.h"
 #include "dedloc/collab/collaboration_service.h"
+#include "dedloc/peer/fits_memory.h"
+#include "dedloc/peer/memory.h"
+#include "dedloc/peer/node_opening.h"
 
 namespace dedloc::cli {
 namespace {
@@ -25,16 +25,16 @@ struct VisitorsNode {
     std::unique_ptr<collab::Node> node;
 };
 
-std::optional<Failure> open(VisitorsNode& visitor) {
+std::optional<peer::Failure> open(VisitorsNode& visitor) {
     std::error_code error;
     std::string pattern =
         (std::filesystem::temp_directory_path(error) / "dedloc-visit-XXXXXX").string();
     if (!::mkdtemp(pattern.data()))
-        return Failure{ExitCode::disk, "cannot make a temporary folder " + pattern};
+        return peer::Failure{peer::ExitCode::disk, "cannot make a temporary folder " + pattern};
     visitor.directory = pattern;
     auto opened = collab::Node::open(
         {.directory = pattern, .listen = {}, .announce = {}, .workers_count = 1});
-    if (!opened) return failure(opened.error());
+    if (!opened) return peer::failure(opened.error());
     visitor.node = *std::move(opened);
     return std::nullopt;
 }
@@ -53,24 +53,26 @@ Ok fetch_file(const collab::Node& node,
 
 }  // namespace
 
-Outcome<Visited> visit_run(const std::string& join_text,
-                           const tasks::TaskOptions& options,
-                           const std::function<void(const std::string&)>& say) {
+peer::Outcome<Visited> visit_run(const std::string& join_text,
+                                 const tasks::TaskOptions& options,
+                                 const std::function<void(const std::string&)>& say) {
     VisitorsNode visitor;
     if (auto failed = open(visitor)) return *std::move(failed);
     auto& service = visitor.node->add<collab::CollaborationService>(*visitor.node);
-    auto invitation = collab::fetch_invitation(*visitor.node, join_text, reach_patience);
-    if (!invitation) return failure(invitation.error());
+    auto invitation = collab::fetch_invitation(*visitor.node, join_text, peer::reach_patience);
+    if (!invitation) return peer::failure(invitation.error());
     if (const Ok fetched = fetch_file(*visitor.node, *invitation, options); !fetched)
-        return failure(fetched.error());
+        return peer::failure(fetched.error());
     Visited visited{.run = invitation->run, .task = nullptr, .state = nullptr};
     auto task = tasks::make_task(visited.run.task, options);
-    if (!task) return failure(task.error());
+    if (!task) return peer::failure(task.error());
     visited.task = *std::move(task);
-    if (const Ok fits = check_fits(*visited.task, MemoryUse::evaluation, memory_available()); !fits)
-        return failure(fits.error());
+    if (const Ok fits =
+            peer::check_fits(*visited.task, peer::MemoryUse::evaluation, peer::memory_available());
+        !fits)
+        return peer::failure(fits.error());
     const auto learner = visited.task->learner(visitor.node->id());
-    if (!learner) return failure(learner.error());
+    if (!learner) return peer::failure(learner.error());
     collab::Options joining;
     joining.run = visited.run;
     joining.secret = std::move(invitation->secret);
@@ -80,9 +82,9 @@ Outcome<Visited> visit_run(const std::string& join_text,
     joining.join_patience = visit_patience;
     say(fmt::format("taking the newest state of {} …", visited.run.name));
     const auto begun = service.begin(std::move(joining), nullptr);
-    if (!begun) return failure(begun.error());
+    if (!begun) return peer::failure(begun.error());
     visited.state = service.collaboration().state();
-    service.leave(goodbye_max);
+    service.leave(peer::goodbye_max);
     return visited;
 }
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "dedloc/cli/exit_codes.h"
+#include "dedloc/peer/exit_codes.h"
 #include "dedloc/run/run_file.h"
 #include "dedloc/state/snapshot.h"
 #include "dedloc/tasks/training_task.h"
@@ -23,8 +23,8 @@ struct Visited {
     std::shared_ptr<const state::Snapshot> state;
 };
 
-Outcome<Visited> visit_run(const std::string& join_text,
-                           const tasks::TaskOptions& options,
-                           const std::function<void(const std::string&)>& say);
+peer::Outcome<Visited> visit_run(const std::string& join_text,
+                                 const tasks::TaskOptions& options,
+                                 const std::function<void(const std::string&)>& say);
 
 }  // namespace dedloc::cli

@@ -9,17 +9,17 @@
 #include <unistd.h>
 
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/early_failure.h"
-#include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/grid_lines.h"
-#include "dedloc/cli/interrupts.h"
-#include "dedloc/cli/plan_of_run.h"
-#include "dedloc/cli/say.h"
 #include "dedloc/cli/watch_patience.h"
 #include "dedloc/cli/watcher.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
+#include "dedloc/peer/early_failure.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/interrupts.h"
+#include "dedloc/peer/say.h"
+#include "dedloc/planning/grid_lines.h"
+#include "dedloc/planning/plan_of_run.h"
 
 namespace dedloc::cli {
 namespace {
@@ -64,27 +64,29 @@ double best_accuracy(const std::vector<membership::Status>& statuses) {
 
 // Prints what they said last of their links.
 int print_plan_of_run(const Watcher& run, const WatchOptions& options) {
-    const auto elements =
-        options.elements > 0 ? std::optional(options.elements) : vector_elements(run.run());
+    const auto elements = options.elements > 0 ? std::optional(options.elements)
+                                               : planning::vector_elements(run.run());
     if (!elements)
-        return report(Failure{
-            ExitCode::bad_input,
+        return peer::report(peer::Failure{
+            peer::ExitCode::bad_input,
             "how large the run's model is cannot be told on this machine: say it with --elements; "
             "'dedloc check RUN.toml' on a machine that trains counts the parameters"});
     const double end = run.wall_now() + (options.seconds > 0 ? options.seconds : plan_patience_s);
     std::vector<membership::Status> peers;
-    while (interrupts() == 0 && run.wall_now() < end) {
+    while (peer::interrupts() == 0 && run.wall_now() < end) {
         std::this_thread::sleep_for(monitor::frame_time);
-        if (auto now = run.statuses(); std::ranges::any_of(now, is_planned)) peers = std::move(now);
+        if (auto now = run.statuses(); std::ranges::any_of(now, planning::is_planned))
+            peers = std::move(now);
     }
     const bool trains = std::ranges::any_of(peers, [](const membership::Status& peer) {
-        return is_planned(peer) && peer.role == membership::Role::trainer;
+        return planning::is_planned(peer) && peer.role == membership::Role::trainer;
     });
     if (!trains)
-        return report(Failure{ExitCode::unreachable,
-                              "no trainer of the run has said anything yet, so there is nothing to "
-                              "plan: try again when one trains, or with a longer --seconds"});
-    say(stdout, "{}", plan_of_run(run.run(), peers, *elements));
+        return peer::report(
+            peer::Failure{peer::ExitCode::unreachable,
+                          "no trainer of the run has said anything yet, so there is nothing to "
+                          "plan: try again when one trains, or with a longer --seconds"});
+    peer::say(stdout, "{}", planning::plan_of_run(run.run(), peers, *elements));
     return 0;
 }
 
@@ -92,8 +94,8 @@ int print_plan_of_run(const Watcher& run, const WatchOptions& options) {
 
 int run_watch(const WatchOptions& options) {
     auto watcher = Watcher::start(options.join_string, options.directory, reach_patience_s);
-    if (!watcher) return report_early(watcher.failure(), options.json);
-    catch_interrupts();
+    if (!watcher) return peer::report_early(watcher.failure(), options.json);
+    peer::catch_interrupts();
     Watcher& run = **watcher;
     if (options.print_plan) return print_plan_of_run(run, options);
 
@@ -102,13 +104,13 @@ int run_watch(const WatchOptions& options) {
     monitor::Screen screen(STDOUT_FILENO,
                            monitor::screen_options_for(STDOUT_FILENO, options.plain));
     monitor::RunView last_alive = model.view();
-    GridLines grid;
+    planning::GridLines grid;
     bool has_grid = false;
     double accuracy = 0;
     WatchPatience patience(started);
     using End = WatchPatience::End;
     End end = End::none;
-    while (interrupts() == 0) {
+    while (peer::interrupts() == 0) {
         const double now = run.wall_now();
         for (const events::Event& event : run.take_events()) model.add(event);
         const std::vector<membership::Status> statuses = run.statuses();
@@ -135,7 +137,7 @@ int run_watch(const WatchOptions& options) {
     if (has_grid) json["experts"] = grid.json(run.wall_now());
     watcher->reset();
     if (options.json) screen.print(monitor::json_line(json));
-    return end == End::out_of_reach ? static_cast<int>(ExitCode::unreachable) : 0;
+    return end == End::out_of_reach ? static_cast<int>(peer::ExitCode::unreachable) : 0;
 }
 
 }  // namespace dedloc::cli

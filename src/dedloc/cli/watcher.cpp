@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <stdlib.h>
 
-#include "dedloc/cli/node_opening.h"
 #include "dedloc/collab/collaboration_service.h"
 #include "dedloc/monitor/event_log.h"
+#include "dedloc/peer/node_opening.h"
 #include "dedloc/tasks/registry.h"
 
 namespace dedloc::cli {
@@ -49,33 +49,34 @@ struct Watcher::State {
 
 namespace {
 
-Outcome<std::unique_ptr<collab::Node>> open_as_stranger(Watcher::State& state) {
+peer::Outcome<std::unique_ptr<collab::Node>> open_as_stranger(Watcher::State& state) {
     std::error_code error;
     std::string pattern =
         (std::filesystem::temp_directory_path(error) / "dedloc-watch-XXXXXX").string();
     if (!::mkdtemp(pattern.data()))
-        return Failure{ExitCode::disk, "cannot make a temporary folder " + pattern};
+        return peer::Failure{peer::ExitCode::disk, "cannot make a temporary folder " + pattern};
     state.directory = pattern;
     auto opened = collab::Node::open(
         {.directory = pattern, .listen = {}, .announce = {}, .workers_count = 1});
-    if (!opened) return failure(opened.error());
+    if (!opened) return peer::failure(opened.error());
     return *std::move(opened);
 }
 
 // A code is good on one device, which is who `join` with the same string will be: the token stays
 // in that peer's folder.
-Outcome<std::unique_ptr<collab::Node>> open_as_volunteer(const Digest& run,
-                                                         const std::string& directory) {
-    auto opened = open_node(run, {.directory = directory, .listen = {"none"}, .workers_count = 1});
+peer::Outcome<std::unique_ptr<collab::Node>> open_as_volunteer(const Digest& run,
+                                                               const std::string& directory) {
+    auto opened =
+        peer::open_node(run, {.directory = directory, .listen = {"none"}, .workers_count = 1});
     if (!opened) return opened.failure();
     return std::move(opened->node);
 }
 
 }  // namespace
 
-Outcome<std::unique_ptr<Watcher>> Watcher::start(const std::string& join_text,
-                                                 const std::string& directory,
-                                                 double seconds) {
+peer::Outcome<std::unique_ptr<Watcher>> Watcher::start(const std::string& join_text,
+                                                       const std::string& directory,
+                                                       double seconds) {
     auto state = std::make_unique<State>();
     const auto join = run::parse_join_string(join_text);
     const bool is_invited = join && !join->authority.is_empty();
@@ -84,7 +85,7 @@ Outcome<std::unique_ptr<Watcher>> Watcher::start(const std::string& join_text,
     state->node = std::move(*opened);
     state->service = &state->node->add<collab::CollaborationService>(*state->node);
     auto invitation = collab::fetch_invitation(*state->node, join_text, from_seconds(seconds));
-    if (!invitation) return failure(invitation.error());
+    if (!invitation) return peer::failure(invitation.error());
     state->run = invitation->run;
     collab::Options options;
     options.run = std::move(invitation->run);
@@ -94,7 +95,7 @@ Outcome<std::unique_ptr<Watcher>> Watcher::start(const std::string& join_text,
     options.status_interval = status_interval;
     options.join_patience = from_seconds(seconds);
     const auto begun = state->service->begin(std::move(options), &state->events);
-    if (!begun) return failure(begun.error());
+    if (!begun) return peer::failure(begun.error());
     const run::TaskConfig& task = state->run.task;
     const tasks::TaskKind* kind = tasks::find_task(task.kind);
     const auto served = kind && kind->experts
@@ -114,7 +115,7 @@ std::optional<experts::GridSeen> Watcher::grid() const {
 
 Watcher::Watcher(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-Watcher::~Watcher() { state_->service->leave(goodbye_max); }
+Watcher::~Watcher() { state_->service->leave(peer::goodbye_max); }
 
 const run::RunFile& Watcher::run() const { return state_->run; }
 const collab::Node& Watcher::node() const { return *state_->node; }

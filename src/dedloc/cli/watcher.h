@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/cli/exit_codes.h"
 #include "dedloc/collab/node.h"
 #include "dedloc/events/events.h"
 #include "dedloc/experts/grid_view.h"
 #include "dedloc/membership/status.h"
+#include "dedloc/peer/exit_codes.h"
 #include "dedloc/run/run_file.h"
 
 namespace dedloc::cli {
@@ -23,9 +23,9 @@ class Watcher {
   public:
     // Returns once a peer of the run has answered.
     // `directory`: of that peer; empty: the first free one of the run.
-    static Outcome<std::unique_ptr<Watcher>> start(const std::string& join_text,
-                                                   const std::string& directory,
-                                                   double seconds);
+    static peer::Outcome<std::unique_ptr<Watcher>> start(const std::string& join_text,
+                                                         const std::string& directory,
+                                                         double seconds);
     ~Watcher();
     Watcher(const Watcher&) = delete;
     Watcher& operator=(const Watcher&) = delete;

@@ -1,0 +1,62 @@
+#include "dedloc/peer/interrupts.h"
+
+#include <atomic>
+#include <cstdint>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace dedloc::peer {
+namespace {
+
+constexpr std::int64_t one_interrupt_ns = 100'000'000;
+
+std::atomic<int> interrupts_seen{0};
+std::atomic<std::int64_t> first_interrupt_ns{0};  // 0: there was none
+std::atomic<bool> force_on_second{false};
+static_assert(std::atomic<int>::is_always_lock_free);
+static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+
+std::int64_t monotonic_ns() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// Only async-signal-safe calls. Nobody meant twice what `timeout` sends to its child and then to
+// the child's group, nor the SIGHUP of a terminal that closes: one is the shell's, one the
+// kernel's.
+void on_signal(int signal) {
+    const std::int64_t now = monotonic_ns();
+    std::int64_t first = 0;
+    const bool is_first = first_interrupt_ns.compare_exchange_strong(first, now);
+    if (!is_first && (signal == SIGHUP || now - first < one_interrupt_ns)) return;
+    interrupts_seen.fetch_add(1, std::memory_order_relaxed);
+    if (is_first || !force_on_second.load(std::memory_order_relaxed)) return;
+    // Give the cursor back and go. Votes and counters on disk are durable before they are used, so
+    // nothing is lost but unfinished work.
+    static constexpr char show_cursor[] = "\x1b[?25h";
+    if (::isatty(STDOUT_FILENO) == 1) {
+        const ssize_t ignored = ::write(STDOUT_FILENO, show_cursor, sizeof show_cursor - 1);
+        (void)ignored;
+    }
+    ::_exit(130);
+}
+
+}  // namespace
+
+void catch_interrupts(SecondInterrupt second) {
+    force_on_second = second == SecondInterrupt::ends_at_once;
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    ::sigaction(SIGINT, &action, nullptr);
+    ::sigaction(SIGTERM, &action, nullptr);
+    // Whoever started us with nohup wants us to stay when the terminal closes.
+    struct sigaction before {};
+    ::sigaction(SIGHUP, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
+}
+
+int interrupts() { return interrupts_seen.load(std::memory_order_relaxed); }
+
+}  // namespace dedloc::peer

@@ -1,0 +1,577 @@
+#include "dedloc/peer/peer_run.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <unistd.h>
+
+#include "dedloc/collab/recomputable.h"
+#include "dedloc/monitor/event_log.h"
+#include "dedloc/monitor/json_line.h"
+#include "dedloc/monitor/run_view.h"
+#include "dedloc/monitor/screen.h"
+#include "dedloc/peer/called_as.h"
+#include "dedloc/peer/cap_schedule.h"
+#include "dedloc/peer/fits_memory.h"
+#include "dedloc/peer/interrupts.h"
+#include "dedloc/peer/join_string_file.h"
+#include "dedloc/peer/memory.h"
+#include "dedloc/peer/organiser.h"
+#include "dedloc/peer/peer_directory.h"
+#include "dedloc/peer/prompts.h"
+#include "dedloc/peer/quiet_failures.h"
+#include "dedloc/peer/run_files.h"
+#include "dedloc/peer/run_listing.h"
+#include "dedloc/peer/saved_states.h"
+#include "dedloc/peer/say.h"
+#include "dedloc/peer/task_progress.h"
+#include "dedloc/replica/model_state.h"
+#include "dedloc/run/run_hints.h"
+#include "dedloc/run/vector_codecs.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/tasks/training_task.h"
+#include "dedloc/trainer/local_learner.h"
+#include "dedloc/trainer/passing_thread.h"
+#include "dedloc/trainer/scaled_learner.h"
+#include "dedloc/trainer/trainer.h"
+
+namespace dedloc::peer {
+
+double steady_seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+WallSeconds wall_seconds() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
+std::string host_name() {
+    char name[64] = {};
+    return ::gethostname(name, sizeof name - 1) == 0 ? name : "peer";
+}
+
+namespace {
+
+constexpr double gradient_patience_s = 1;  // after Ctrl-C, once the state is saved
+constexpr Duration leave_patience = 5s;    // after Ctrl-C: for a step that takes our samples
+constexpr Duration file_patience = 120s;   // for a file of the run that peers have
+constexpr Duration end_patience = 10s;     // after the end: for peers that still apply it
+constexpr double download_tell_s = 10;     // between plain lines about a download
+
+// The trainer's thread finds a size; the main thread tells of it.
+class MicroBatchNews {
+  public:
+    void found(const trainer::MicroBatchSearch& search) {
+        const std::lock_guard lock(mutex_);
+        const double rate = search.samples_per_s();  // 0: not measured
+        text_ = fmt::format("computes {} samples at a time{}: {}",
+                            search.size(),
+                            rate > 0 ? fmt::format(", {:.3g} a second", rate) : "",
+                            search.why());
+    }
+    // Empty: nothing new.
+    std::string take() {
+        const std::lock_guard lock(mutex_);
+        return std::exchange(text_, {});
+    }
+
+  private:
+    std::mutex mutex_;
+    std::string text_;
+};
+
+class PeerRun {
+  public:
+    PeerRun(PeerRunInput input, const PeerOptions& options)
+        : input_(std::move(input)),
+          options_(options),
+          node_(*input_.opened.node),
+          service_(node_.add<collab::CollaborationService>(node_)),
+          screen_(STDOUT_FILENO, screen_options(options)),
+          model_(input_.invitation.run, node_.id(), node_.clock().wall_now()),
+          join_string_(node_,
+                       service_,
+                       screen_,
+                       options_,
+                       {.path = file(join_file),
+                        .hosts = hosts(),
+                        .own_data = own_data(run_file().task),
+                        .has_experts = run_file().task.section("experts") != nullptr}),
+          states_(
+              service_,
+              run_file(),
+              options_,
+              input_.opened.directory,
+              [this](events::Any what, std::string text) {
+                  if (view_is_over_) return announce(std::move(what), std::move(text));
+                  tell(std::move(what), std::move(text));
+              },
+              [this](events::Any what, std::string text) {
+                  tell(std::move(what), std::move(text));
+              }) {}
+
+    int run();
+
+  private:
+    static monitor::ScreenOptions screen_options(const PeerOptions& options) {
+        monitor::ScreenOptions screen = monitor::screen_options_for(STDOUT_FILENO, options.plain);
+        screen.silent = options.quiet;
+        return screen;
+    }
+
+    const run::RunFile& run_file() const { return input_.invitation.run; }
+    tasks::TaskOptions task_options() const;
+    bool hosts() const { return input_.invitation.bootstrap.empty(); }
+    std::string file(std::string_view name) const {
+        return input_.opened.directory + "/" + std::string(name);
+    }
+
+    std::optional<Failure> fetch_missing_file();
+    std::optional<Failure> make_task();
+    std::optional<Failure> begin();
+    collab::Options collaboration_options() const;
+    void say_folder();
+    bool look_while_joining();
+    Result<std::shared_ptr<const state::Snapshot> > first_state(collab::Learner& learner);
+    void start_trainer();
+    void tell_micro_batch();
+    void tell_caps(const runtime::LineCaps& caps);
+    void train();
+    void look();
+    void look_at(const events::Event& event);
+    std::string how_to_come_back() const;
+    void refresh_join_string();
+    std::optional<Failure> end();
+    void wait_for_trainer();
+    bool computes_in_vain() const { return trainer_ && !trainer_->has_ended(); }
+    void finish_hook(const std::optional<Failure>& failed);
+    void print_json(const std::optional<Failure>& failed);
+    void tell(events::Any what, std::string text);
+    void announce(events::Any what, std::string text);  // to who looks at the screen as well
+
+    PeerRunInput input_;
+    PeerOptions options_;
+    collab::Node& node_;
+    collab::CollaborationService& service_;
+    monitor::Screen screen_;
+    monitor::RunModel model_;
+    std::unique_ptr<monitor::EventLog> log_;
+    monitor::EventMailbox mailbox_;
+    std::unique_ptr<monitor::EventFan> fan_;
+    std::shared_ptr<const tasks::TrainingTask> task_;
+    std::unique_ptr<collab::Learner> learner_;
+    std::unique_ptr<trainer::Trainer> trainer_;
+    std::atomic<bool> trainer_ended_ = false;
+    MicroBatchNews micro_batch_news_;
+    bool interrupted_ = false;
+
+    std::string warm_start_told_;
+    JoinStringFile join_string_;
+    SavedStates states_;
+    QuietFailures quiet_failures_;
+    // Why it takes no part any more, and the others do without it: it cannot vote, or it may not.
+    std::optional<Failure> put_out_;
+    std::vector<membership::Status> last_statuses_;
+    runtime::LineCaps caps_told_{};
+    double download_told_ = -download_tell_s;
+    bool view_is_over_ = false;
+};
+
+tasks::TaskOptions PeerRun::task_options() const {
+    return {.device = options_.device,
+            .threads_count = options_.threads,
+            .data_directory = options_.data_directory,
+            .progress = task_progress(options_.quiet || options_.json),
+            .node = &node_};
+}
+
+// Files that peers have not got, either, this machine may still be able to make by itself.
+std::optional<Failure> PeerRun::fetch_missing_file() {
+    const auto missing = tasks::missing_file(run_file().task, task_options());
+    if (!missing) return failure(missing.error());
+    if (!*missing) return std::nullopt;
+    const tasks::MissingFile& wanted = **missing;
+    screen_.say(fmt::format("fetching the {} of the run …", wanted.what));
+    const auto fetched = collab::fetch_attachment(
+        node_, input_.invitation, wanted.hash, wanted.bytes_max, file_patience);
+    if (!fetched) {
+        if (fetched.error().kind() == ErrorKind::denied) return failure(fetched.error());
+        announce(events::FileMissing{}, fetched.error().message());
+        return std::nullopt;
+    }
+    if (const Ok kept = tasks::keep_file(run_file().task, wanted, *fetched); !kept)
+        return failure(ExitCode::disk, kept.error());
+    tell(events::FileFetched{},
+         fmt::format(
+             "fetched the {} of the run ({} bytes) from its peers; it is in this user's cache",
+             wanted.what,
+             fetched->size()));
+    return std::nullopt;
+}
+
+std::optional<Failure> PeerRun::make_task() {
+    auto made = tasks::make_task(run_file().task, task_options());
+    if (!made) return failure(made.error());
+    task_ = *std::move(made);
+    if (const Ok fits = check_fits(*task_, MemoryUse::training, memory_available()); !fits)
+        return failure(fits.error());
+    auto learner = task_->learner(node_.id());
+    if (!learner) return failure(learner.error());
+    if (const Ok checked = collab::check_recomputable(run_file(), **learner, node_.id()); !checked)
+        return failure(checked.error());
+    learner_ = trainer::trainers_learner(run_file(), *std::move(learner));
+    if (options_.flips_signs)
+        learner_ = std::make_unique<trainer::ScaledLearner>(
+            std::move(learner_),
+            node_.id(),
+            trainer::ScaledLearner::Error{.factor = trainer::sign_flip_factor});
+    return std::nullopt;
+}
+
+Result<std::shared_ptr<const state::Snapshot> > PeerRun::first_state(collab::Learner& learner) {
+    if (input_.resume) return input_.resume->state->snapshot;
+    const run::Layout layout = learner.layout();
+    if (input_.from) {
+        DEDLOC_TRY(WarmStart start, warm_start(run_file(), layout, *input_.from));
+        warm_start_told_ = std::move(start.told);
+        return std::move(start.state);
+    }
+    std::vector<float> parameters(layout.parameters_count);
+    std::vector<float> buffers(layout.buffers_count);
+    learner.initial(parameters, buffers);
+    return replica::initial_state(run_file(), layout, std::move(parameters), std::move(buffers));
+}
+
+// Where things are, and that a run begins anew beside what another one left there.
+void PeerRun::say_folder() {
+    if (!options_.json) screen_.say(fmt::format("this peer's folder: {}", input_.opened.directory));
+    if (!hosts() || input_.resume) return;
+    for (const std::string& hint : run::hints_about(run_file())) screen_.say(hint);
+    const auto saved = state::list_checkpoints(node_.disk(), std::string(checkpoints_folder));
+    if (!saved || saved->empty()) return;
+    announce(events::EarlierCheckpoints{},
+             fmt::format("a new run begins at step 0; checkpoints of an earlier one are there, the "
+                         "newest of step {}: `{} host --resume {}` would go on from it",
+                         saved->front().step,
+                         called_as(),
+                         input_.opened.directory));
+}
+
+// Every frame until the state is there, which may take hours. False: to be ended.
+bool PeerRun::look_while_joining() {
+    look();
+    for (const membership::Status& status : last_statuses_) {
+        if (status.peer != node_.id() || status.phase != membership::Phase::downloading) continue;
+        if (screen_.options().in_place || steady_seconds() - download_told_ < download_tell_s)
+            continue;  // the picture shows it
+        download_told_ = steady_seconds();
+        screen_.say(fmt::format("downloading the state: {:.0f} %, {:.0f} s so far",
+                                std::floor(status.progress * 100),
+                                steady_seconds() - input_.started));
+    }
+    return interrupts() == 0;
+}
+
+collab::Options PeerRun::collaboration_options() const {
+    collab::Options options;
+    options.run = run_file();
+    input_.invitation.hand_over(options);
+    options.issuer = input_.issuer;
+    options.layout = learner_->layout();
+    options.name = options_.name.empty() ? host_name() : options_.name;
+    options.kept_bytes_most = replica::kept_averages_most(runtime::memory_allowed());
+    options.stubborn = options_.flips_signs;
+    constexpr double bytes_per_megabit = 1e6 / 8;
+    options.upload_max = options_.plan_up * bytes_per_megabit;
+    options.download_max = options_.plan_down * bytes_per_megabit;
+    for (SharedBytes& bytes : task_->files()) {
+        const Digest hash = security::sha256(*bytes);
+        options.attachments.push_back({.hash = hash, .bytes = std::move(bytes)});
+    }
+    return options;
+}
+
+std::optional<Failure> PeerRun::begin() {
+    auto log = monitor::EventLog::open(file(events_file));
+    if (!log) return failure(ExitCode::disk, log.error());
+    log_ = *std::move(log);
+    fan_ = std::make_unique<monitor::EventFan>(
+        std::vector<events::EventSink*>{log_.get(), &mailbox_, &states_.sink()});
+    say_folder();
+    if (!options_.watch_prompts.empty())
+        if (const auto prompts = prompts_of_file(options_.watch_prompts); !prompts)
+            return failure(prompts.error());
+    if (!hosts())
+        if (auto failed = fetch_missing_file()) return failed;
+    if (auto failed = trainer::on_passing_thread([this] { return make_task(); })) return failed;
+    announce(events::TaskMade{}, task_->description());
+    if (const Ok kept = keep_run_files(input_.opened.directory, *task_); !kept)
+        return failure(ExitCode::disk, kept.error());
+    const Ok copied = write_private_file(file(run_copy_file), run::to_toml(run_file()));
+    if (!copied) return failure(ExitCode::disk, copied.error());
+    const Ok secret_kept = keep_secret(input_.opened.directory, input_.invitation.secret);
+    if (!secret_kept) return failure(ExitCode::disk, secret_kept.error());
+
+    collab::Options options = collaboration_options();
+    if (input_.resume) options.chain = input_.resume->extra;
+    if (hosts()) {
+        auto first = trainer::on_passing_thread([this] { return first_state(*learner_); });
+        if (!first) return failure(first.error());
+        if (!warm_start_told_.empty()) announce(events::StartedFrom{}, warm_start_told_);
+        input_.from.reset();  // as large as the state
+        states_.begin_at((*first)->step());
+        options.initial = *std::move(first);
+    } else {
+        screen_.say(fmt::format("joining {} …", run_file().name));
+    }
+    // Until it has joined there is nothing to hand in: a Ctrl-C ends it, and gives the cursor back.
+    catch_interrupts();
+    const auto begun =
+        service_.begin(std::move(options), fan_.get(), [this] { return look_while_joining(); });
+    if (!begun) return failure(begun.error());
+    if (!hosts()) states_.begin_at(service_.collaboration().state()->step());
+    states_.begin();
+    if (options_.listed) list_run(node_, service_, input_.invitation);
+    return std::nullopt;
+}
+
+void PeerRun::tell_micro_batch() {
+    std::string text = micro_batch_news_.take();
+    if (!text.empty()) announce(events::MicroBatchFound{}, std::move(text));
+}
+
+void PeerRun::start_trainer() {
+    const run::RunFile& run = run_file();
+    if (!run.averaging.codec) screen_.say(run::describe_codecs(run.averaging, learner_->layout()));
+    const bool on_cpu = task_->device() == "cpu";
+    trainer::TrainerOptions trainer{
+        .micro_batch = run.batch.micro,
+        .evaluate_every = run.evaluate_every,
+        .delayed = run.averaging.delayed,
+        .norm_max = collab::Learner::norm_max_of_one(run.averaging.norm_max, run.batch.target),
+        .counter_path = "samples",
+        .micro_search = micro_batch_options(run),
+        .computes_on_cpu = on_cpu,
+        .memory = on_cpu ? memory_in_use : nullptr,  // of a GPU's nothing is known
+        .on_micro_batch =
+            [this](const trainer::MicroBatchSearch& search) { micro_batch_news_.found(search); },
+        .make_evaluator = [task = task_, id = node_.id()] { return task->learner(id); },
+        .on_end = [this](const Result<void>&) { trainer_ended_ = true; }};
+    trainer_ = std::make_unique<trainer::Trainer>(node_.spawn(),
+                                                  node_.clock(),
+                                                  node_.disk(),
+                                                  service_.collaboration(),
+                                                  std::move(learner_),
+                                                  std::move(trainer));
+    trainer_->start();
+}
+
+void PeerRun::tell(events::Any what, std::string text) {
+    const events::Event event{.time = node_.clock().wall_now(),
+                              .step = states_.step(),
+                              .text = std::move(text),
+                              .what = std::move(what)};
+    fan_->record(event);
+}
+
+void PeerRun::announce(events::Any what, std::string text) {
+    screen_.say(text);
+    tell(std::move(what), std::move(text));
+}
+
+void PeerRun::tell_caps(const runtime::LineCaps& caps) {
+    caps_told_ = caps;
+    const events::Event event = caps_event(caps, node_.clock().wall_now());
+    screen_.say(event.text);
+    fan_->record(event);
+}
+
+// Without votes. A host that hosts once more would begin a second run.
+std::string PeerRun::how_to_come_back() const {
+    if (!hosts())
+        return ". This peer has ended, so that the others go on without it; join again in this "
+               "folder when that is mended";
+    return fmt::format(
+        ". This peer has ended. When that is mended: `{0} join` with a string from a peer that "
+        "still trains; where there is none, `{0} host --resume {1}`",
+        called_as(),
+        input_.opened.directory);
+}
+
+void PeerRun::look_at(const events::Event& event) {
+    if (event.is<events::VotesFailed,
+                 events::VotesWritten,
+                 events::AdmissionRefused,
+                 events::RenewalFailed,
+                 events::Revoked>())
+        screen_.say(event.text);
+    if (const auto* revoked = event.as<events::Revoked>(); revoked && revoked->ours && !put_out_)
+        put_out_ = Failure{code_for(Error(ErrorKind::denied, "")), event.text};
+    if (options_.quiet)
+        if (const auto line = quiet_failures_.look(event, steady_seconds()))
+            say(stderr, "dedloc: {}\n", *line);
+    if (event.is<events::VotesFailing>() && !put_out_)
+        put_out_ = Failure{ExitCode::disk, event.text + how_to_come_back()};
+    model_.add(event);
+}
+
+void PeerRun::look() {
+    runtime::LineCaps caps;
+    node_.run_on_network_thread([&] {
+        last_statuses_ = service_.collaboration().peers();
+        caps = node_.caps();
+    });
+    if (caps != caps_told_) tell_caps(caps);
+    for (const events::Event& event : mailbox_.take()) look_at(event);
+    model_.update(last_statuses_, node_.clock().wall_now());
+    screen_.show(model_.view());
+}
+
+void PeerRun::refresh_join_string() {
+    if (const Ok written = join_string_.refresh(); !written)
+        tell(events::JoinFileFailed{}, written.error().message());
+}
+
+void PeerRun::train() {
+    while (!trainer_ended_) {
+        look();
+        refresh_join_string();
+        states_.save_if_due();
+        states_.hook().look();
+        tell_micro_batch();
+        if (put_out_) break;
+        if (interrupts() > 0) {
+            interrupted_ = true;
+            break;
+        }
+        std::this_thread::sleep_for(monitor::frame_time);
+    }
+}
+
+// The last state is the run's result: nobody but the user decides that it is not waited for.
+// A peer that left, or failed, is not kept for long.
+void PeerRun::finish_hook(const std::optional<Failure>& failed) {
+    CheckpointHook& hook = states_.hook();
+    if (!hook.busy()) return;
+    if (failed) screen_.say(failed->message);  // which else is said when all is done
+    if (failed || interrupts() > 0) {
+        screen_.say(fmt::format("publishing the last state, for {:.0f} s at most …",
+                                last_hook_seconds_max));
+        return hook.finish(last_hook_seconds_max, [] { return false; });
+    }
+    screen_.say("publishing the last state … (Ctrl-C: do not wait)");
+    hook.finish(2 * hook_seconds_max, [] { return interrupts() > 0; });  // one before it, and it
+}
+
+void PeerRun::wait_for_trainer() {
+    const double until = steady_seconds() + gradient_patience_s;
+    while (!trainer_->has_ended() && (!interrupted_ || steady_seconds() < until))
+        std::this_thread::sleep_for(monitor::frame_time);
+}
+
+std::optional<Failure> PeerRun::end() {
+    if (interrupted_)
+        screen_.say("leaving: handing in what was computed … (Ctrl-C again: end at once)");
+    // The trainer ends by itself when the run is over; else it hands in what it has. Without a vote
+    // there is no step to wait for.
+    const bool votes = !put_out_;
+    if (interrupted_ || !votes) trainer_->stop(votes ? leave_patience : Duration(0));
+    service_.leave(!votes ? Duration(0) : interrupted_ ? leave_patience : end_patience);
+    look();
+    // Nothing changes the state any more. What ends this process next (a service manager, a machine
+    // that is switched off) may not wait for a gradient, and nor do we.
+    const auto final_state = service_.collaboration().state();
+    states_.save_last(final_state);
+    ::unlink(file(join_file).c_str());
+    wait_for_trainer();
+    const Result<void> trained = trainer_->has_ended() ? trainer_->join() : Result<void>();
+    std::optional<Failure> failed;
+    if (put_out_) {
+        failed = put_out_;  // whatever else a full disk did not take
+    } else if (!trained && trained.error().kind() != ErrorKind::cancelled) {
+        failed = failure(trained.error());
+        tell(events::TrainingFailed{}, failed->message);
+    } else if (!states_.problem().empty()) {
+        failed = Failure{ExitCode::disk, states_.problem()};
+    }
+    screen_.release();  // a pipe that is not read stops us here, when the state is safe
+    view_is_over_ = true;
+    finish_hook(failed);
+    if (failed) return failed;
+    if (interrupted_)
+        screen_.say(fmt::format(
+            "left at step {}; the state is in {}", final_state->step(), states_.newest()));
+    else
+        screen_.say(fmt::format("the run is over at step {}; the state is in {}",
+                                final_state->step(),
+                                states_.newest()));
+    return std::nullopt;
+}
+
+void PeerRun::print_json(const std::optional<Failure>& failed) {
+    nlohmann::ordered_json json{{"ok", !failed}};
+    if (failed) json["error"] = failed->message;
+    if (trainer_) {
+        const auto snapshot = service_.collaboration().state();
+        const monitor::RunView view = model_.view();
+        json["run"] = run_file().name;
+        json["run_hash"] = run::run_hash(run_file()).hex();
+        json["peer"] = node_.id().text();
+        json["step"] = snapshot->step();
+        json["samples"] = snapshot->info().samples;
+        json["loss"] = view.loss;
+        json["accuracy"] = view.accuracy;
+        json["accuracy_step"] = view.accuracy_step;
+        json["state_hash"] = state::make_manifest(*snapshot).root.hex();
+        json["samples_computed"] = trainer_->samples_computed();
+        const auto accounts =
+            node_.run_on_network_thread([this] { return service_.collaboration().accounts(); });
+        json["samples_expired"] = accounts.samples_expired;
+        json["samples_dropped"] = accounts.samples_dropped;
+        for (const tasks::Measure& count : task_->counts()) json[count.name] = count.value;
+        json["left"] = interrupted_;
+        json["checkpoint"] = states_.newest();
+        json["join_string"] = join_string_.text();
+    }
+    json["directory"] = input_.opened.directory;
+    json["seconds"] = steady_seconds() - input_.started;
+    screen_.print(monitor::json_line(json));
+}
+
+int PeerRun::run() {
+    std::optional<Failure> failed = begin();
+    if (failed) {
+        screen_.release();
+        learner_.reset();  // it may call others through the node
+        task_.reset();
+        input_.opened.node.reset();  // it would tell `fan_` what happens until the very end
+    } else {
+        start_trainer();
+        train();
+        failed = end();
+    }
+    if (log_) log_->flush();
+    const int code = failed ? report(*failed) : 0;
+    if (options_.json) print_json(failed);
+    // All is written and said. The gradient that is still computed is nobody's, and what it uses
+    // must not be destroyed under it.
+    if (computes_in_vain()) {
+        std::fflush(nullptr);
+        ::_exit(code == 0 && output_error() != 0 ? static_cast<int>(ExitCode::disk) : code);
+    }
+    return code;
+}
+
+}  // namespace
+
+int run_peer(PeerRunInput input, const PeerOptions& options) {
+    PeerRun run(std::move(input), options);
+    return run.run();
+}
+
+}  // namespace dedloc::peer

@@ -1,0 +1,82 @@
+#include "dedloc/peer/prompts.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <sstream>
+
+#include "dedloc/peer/peer_directory.h"
+
+namespace dedloc::peer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// As one word of a shell.
+std::string quoted(const std::string& text) {
+    std::string out = "'";
+    for (const char letter : text) {
+        if (letter == '\'')
+            out += "'\\''";
+        else
+            out += letter;
+    }
+    return out + "'";
+}
+
+std::string this_program() {
+    std::error_code error;
+    return fs::read_symlink("/proc/self/exe", error).string();
+}
+
+}  // namespace
+
+Ok check_prompts(const std::vector<std::string>& prompts) {
+    if (prompts.empty())
+        return make_error(ErrorKind::bad_input,
+                          "say what to draw: --prompt \"…\", or --prompts FILE with one a line");
+    if (prompts.size() > prompts_max)
+        return make_error(ErrorKind::bad_input,
+                          "{} prompts are too many for one picture; at most {}",
+                          prompts.size(),
+                          prompts_max);
+    for (const std::string& prompt : prompts)
+        if (prompt.size() > prompt_bytes_max)
+            return make_error(ErrorKind::bad_input,
+                              "a prompt has {} bytes; at most {} are read",
+                              prompt.size(),
+                              prompt_bytes_max);
+    return {};
+}
+
+Result<std::vector<std::string>> prompts_of_file(const std::string& path) {
+    DEDLOC_TRY(const std::string text, read_text_file(path, prompts_file_bytes_max));
+    std::vector<std::string> prompts;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        if (!line.empty() && line.back() == '\r') line.pop_back();
+        if (line.find_first_not_of(" \t") == std::string::npos || line.starts_with('#')) continue;
+        prompts.push_back(line);
+    }
+    if (prompts.empty())
+        return make_error(ErrorKind::bad_input, "{} has no prompts: one a line", path);
+    DEDLOC_TRY_VOID(check_prompts(prompts));
+    return prompts;
+}
+
+std::string sheet_command(const std::string& file,
+                          const std::string& peer_directory,
+                          const std::string& then) {
+    std::error_code error;
+    const std::string prompts = fs::absolute(file, error).string();
+    const std::string folder = fmt::format("{}/{}", peer_directory, sheets_folder);
+    std::string command = fmt::format(
+        "mkdir -p -- {0} && {1} sample \"$1\" --prompts {2} --n 4 --threads 1 --device cpu --out "
+        "{0}/step-\"$2\".png && ln -sfn -- step-\"$2\".png {0}/latest.png",
+        quoted(folder),
+        quoted(this_program()),
+        quoted(prompts));
+    if (then.empty()) return command;
+    return fmt::format("( {} ); code=$?; ( {}\n) || code=$?; exit $code", command, then);
+}
+
+}  // namespace dedloc::peer

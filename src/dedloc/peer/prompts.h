@@ -1,0 +1,28 @@
+// Prompts for pictures: from the command line, from a file, and at every checkpoint of a peer.
+//
+// Thread: any. Errors: bad_input (none, too many, too long), not_found, local_fault.
+
+#pragma once
+#include <string>
+#include <vector>
+
+#include "dedloc/base/result.h"
+
+namespace dedloc::peer {
+
+inline constexpr std::size_t prompts_max = 256;        // rows of a sheet
+inline constexpr std::size_t prompt_bytes_max = 2000;  // as a caption's
+inline constexpr std::size_t prompts_file_bytes_max = 1u << 20;
+inline constexpr const char* sheets_folder = "prompts";  // in a peer's folder
+
+// One a line; empty lines and those that begin with # do not count.
+Result<std::vector<std::string>> prompts_of_file(const std::string& path);
+Ok check_prompts(const std::vector<std::string>& prompts);
+
+// A command for CheckpointHook that draws the prompts of `file` into prompts/step-N.png of the
+// peer's folder, and latest.png, and then runs `then` (empty: nothing).
+std::string sheet_command(const std::string& file,
+                          const std::string& peer_directory,
+                          const std::string& then);
+
+}  // namespace dedloc::peer

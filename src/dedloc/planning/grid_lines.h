@@ -1,0 +1,33 @@
+// The grid of experts as `dedloc watch` shows it: lines for people, an object for scripts. Keeps
+// when each expert was last seen to have learnt.
+//
+// Thread: one. Cost: O(experts) a call.
+
+#pragma once
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "dedloc/experts/grid_view.h"
+
+namespace dedloc::planning {
+
+class GridLines {
+  public:
+    void update(const experts::GridSeen& seen, double now);
+    // "experts: 15 of 16 served, 2 without an answer", then a line a server: its experts' names,
+    // calls, wait, failures, and how long ago one of them learnt.
+    std::vector<std::string> lines(double now) const;
+    nlohmann::ordered_json json(double now) const;
+
+  private:
+    struct Learnt {
+        std::uint64_t updates = 0;
+        double at = 0;  // when it was seen to change; 0: not yet
+    };
+    experts::GridSeen seen_;
+    std::map<std::string, Learnt> learnt_;
+};
+
+}  // namespace dedloc::planning
