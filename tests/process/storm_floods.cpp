@@ -14,10 +14,10 @@
 #include "dedloc/p2p/protocols.h"
 #include "dedloc/p2p/relay_client.h"
 #include "dedloc/p2p/rpc.h"
-#include "dedloc/p2p/upgrade.h"
 #include "dedloc/runtime/real.h"
 #include "dedloc/runtime/scope.h"
 #include "dedloc/security/identity.h"
+#include "dedloc/transport/upgrade.h"
 #include "dedloc/wire/kad_messages.h"
 #include "dedloc/wire/length_prefix.h"
 
@@ -105,17 +105,18 @@ Task<Result<ConnectionPtr>> Flood::State::connect() {
     const TimePoint deadline = clock->now() + patience;
     auto raw = co_await network->connect(address, deadline);
     if (!raw) co_return std::move(raw).error();
-    auto context = p2p::UpgradeContext::make(security::Identity::generate());
+    auto context = transport::UpgradeContext::make(security::Identity::generate());
     if (!context) co_return std::move(context).error();
     const PeerId anybody;
     auto secured =
-        co_await p2p::upgrade_dialled(*std::move(raw), *std::move(context), anybody, *clock);
+        co_await transport::upgrade_dialled(*std::move(raw), *std::move(context), anybody, *clock);
     if (!secured) co_return std::move(secured).error();
-    p2p::PeerConnection::Settings settings{.executor = loop.executor(),
-                                           .clock = *clock,
-                                           .memory = nullptr,
-                                           .keep_alive_interval = p2p::keep_alive_interval,
-                                           .keep_alive_answer_max = p2p::keep_alive_answer_max};
+    p2p::PeerConnection::Settings settings{
+        .executor = loop.executor(),
+        .clock = *clock,
+        .memory = nullptr,
+        .keep_alive_interval = transport::keep_alive_interval,
+        .keep_alive_answer_max = transport::keep_alive_answer_max};
     auto connection =
         std::make_shared<p2p::PeerConnection>(*std::move(secured), std::move(settings));
     connection->start(*scope);
@@ -140,7 +141,7 @@ Task<void> Flood::State::leave_addresses() {
         for (std::size_t i = 0; i < long_addresses; ++i)
             identify.listen_addresses.push_back(long_address(i));
         identify.protocols.emplace_back(wire::kad_protocol);
-        const std::unique_ptr<p2p::Stream> stream = *std::move(opened);
+        const std::unique_ptr<transport::Stream> stream = *std::move(opened);
         stream->set_deadline(deadline);
         stream->propose(std::string(wire::identify_push_protocol));
         stream->write(wire::with_length_prefix(wire::encode(identify)));
@@ -154,7 +155,7 @@ Task<void> Flood::State::leave_addresses() {
 Task<void> Flood::State::ask_on_one_stream(ConnectionPtr connection) {
     auto opened = co_await connection->open_stream(clock->now() + patience);
     if (!opened) co_return;
-    const std::unique_ptr<p2p::Stream> stream = *std::move(opened);
+    const std::unique_ptr<transport::Stream> stream = *std::move(opened);
     stream->set_deadline(TimePoint::never());
     stream->propose(std::string(wire::kad_protocol));
     for (std::uint64_t number = 0;; ++number) {
@@ -197,7 +198,7 @@ Task<void> Flood::State::say_hello() {
     for (int number = 0; !asker->is_closed(); ++number) {
         auto opened = co_await asker->open_stream(clock->now() + patience);
         if (!opened) break;
-        std::unique_ptr<p2p::Stream> stream = *std::move(opened);
+        std::unique_ptr<transport::Stream> stream = *std::move(opened);
         stream->set_deadline(clock->now() + patience);
         const std::string method = number % 2 == 0 ? std::string(membership::hello_method)
                                                    : std::string("/no/such/method");
@@ -217,7 +218,7 @@ Task<void> Flood::State::hold() {
     const ConnectionPtr holder = *connection;
     auto opened = co_await holder->open_stream(clock->now() + patience);
     if (!opened) co_return;
-    const std::unique_ptr<p2p::Stream> stream = *std::move(opened);
+    const std::unique_ptr<transport::Stream> stream = *std::move(opened);
     stream->set_deadline(TimePoint::never());
     stream->propose(std::string(membership::hello_method));
     Bytes begun = wire::with_length_prefix(Bytes(announced_bytes));

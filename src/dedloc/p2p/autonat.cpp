@@ -14,7 +14,7 @@ Task<Result<DialledBack>> ask_dial_back(std::shared_ptr<PeerConnection> server,
                                         TimePoint deadline) {
     auto opened = co_await server->open_stream(deadline);
     if (!opened) co_return std::move(opened).error();
-    const std::shared_ptr<Stream> stream = *std::move(opened);
+    const std::shared_ptr<transport::Stream> stream = *std::move(opened);
     stream->set_deadline(deadline);
     stream->propose(std::string(wire::autonat_protocol));
     wire::RelayPeer self;
@@ -123,7 +123,8 @@ Task<DialledBack> AutonatServer::answer(ConnectionPtr connection, Bytes request)
     co_return result;
 }
 
-Task<void> AutonatServer::serve(ConnectionPtr connection, std::shared_ptr<Stream> stream) {
+Task<void> AutonatServer::serve(ConnectionPtr connection,
+                                std::shared_ptr<transport::Stream> stream) {
     stream->set_deadline(clock_.now() + relay_message_wait_max);
     auto bytes = co_await read_relay_message(*stream);
     if (!bytes) {

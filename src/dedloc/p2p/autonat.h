@@ -46,7 +46,7 @@ class AutonatServer {
           is_public_(std::move(is_public)),
           dial_back_(std::move(dial_back)) {}
 
-    Task<void> serve(ConnectionPtr connection, std::shared_ptr<Stream> stream);
+    Task<void> serve(ConnectionPtr connection, std::shared_ptr<transport::Stream> stream);
 
     // Addresses of a request that we would dial, with the observed IP put in, each once.
     static std::vector<wire::Multiaddr> to_dial(const std::vector<Bytes>& asked,

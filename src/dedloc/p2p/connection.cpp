@@ -18,26 +18,26 @@ constexpr Duration last_words_max = 1s;
 // Decrypted bytes go straight to the buffers of those who read.
 class SessionReader final : public security::PlainReader {
   public:
-    explicit SessionReader(YamuxSession& session) : session_(session) {}
+    explicit SessionReader(transport::YamuxSession& session) : session_(session) {}
     std::span<std::uint8_t> place() override { return session_.place(); }
     Ok take(ByteView plain) override { return session_.feed(plain); }
 
   private:
-    YamuxSession& session_;
+    transport::YamuxSession& session_;
 };
 
-YamuxOptions yamux_options(bool is_client, const PeerConnection::Settings& settings) {
+transport::YamuxOptions yamux_options(bool is_client, const PeerConnection::Settings& settings) {
     runtime::Clock& clock = settings.clock;
-    YamuxOptions options{.is_client = is_client,
-                         .now = [&clock] { return clock.now(); },
-                         .memory = settings.memory,
-                         .is_needed = settings.is_needed,
-                         .keep_alive_interval = settings.keep_alive_interval,
-                         .keep_alive_answer_max = settings.keep_alive_answer_max};
+    transport::YamuxOptions options{.is_client = is_client,
+                                    .now = [&clock] { return clock.now(); },
+                                    .memory = settings.memory,
+                                    .is_needed = settings.is_needed,
+                                    .keep_alive_interval = settings.keep_alive_interval,
+                                    .keep_alive_answer_max = settings.keep_alive_answer_max};
     if (settings.origin.lanes > 1) {
         options.windows_start_grown = true;
-        options.window_max = lane_window_bytes_max;
-        options.growth_max = lane_window_growth_bytes_max;
+        options.window_max = transport::lane_window_bytes_max;
+        options.growth_max = transport::lane_window_growth_bytes_max;
     }
     return options;
 }
@@ -69,7 +69,7 @@ class PeerConnection::RoomTicket {
     bool used_ = false;
 };
 
-PeerConnection::PeerConnection(SecureConnection secured, Settings settings)
+PeerConnection::PeerConnection(transport::SecureConnection secured, Settings settings)
     : raw_(std::move(secured.raw)),
       channel_(std::move(secured.channel)),
       remote_(std::move(secured.remote)),
@@ -82,7 +82,7 @@ PeerConnection::PeerConnection(SecureConnection secured, Settings settings)
       tick_(settings_.executor) {
     session_.on_output = [this] { output_.set(); };
     session_.on_room = [this] { wake_next_opener(); };
-    session_.on_inbound = [this](std::shared_ptr<YamuxStream> stream) {
+    session_.on_inbound = [this](std::shared_ptr<transport::YamuxStream> stream) {
         if (on_inbound)
             on_inbound(std::move(stream));
         else
@@ -134,13 +134,14 @@ TimePoint PeerConnection::used_at() {
     return used_at_;
 }
 
-std::unique_ptr<Stream> PeerConnection::adopt(std::shared_ptr<YamuxStream> stream) {
+std::unique_ptr<transport::Stream> PeerConnection::adopt(
+    std::shared_ptr<transport::YamuxStream> stream) {
     used_at_ = settings_.clock.now();
-    return std::make_unique<Stream>(
+    return std::make_unique<transport::Stream>(
         std::move(stream), remote_, settings_.executor, settings_.clock);
 }
 
-Task<Result<std::unique_ptr<Stream>>> PeerConnection::open_stream(TimePoint deadline) {
+Task<Result<std::unique_ptr<transport::Stream>>> PeerConnection::open_stream(TimePoint deadline) {
     const Self keep = shared_from_this();
     for (;;) {
         if (closed_) co_return Error(ErrorKind::peer_gone, "the connection was lost");
@@ -161,7 +162,7 @@ Task<Result<std::unique_ptr<Stream>>> PeerConnection::open_stream(TimePoint dead
 void PeerConnection::moved(std::size_t bytes) {
     rate_.moved(bytes, settings_.clock.now());
     moved_untold_ += bytes;
-    if (moved_untold_ < lane_consider_bytes) return;
+    if (moved_untold_ < transport::lane_consider_bytes) return;
     moved_untold_ = 0;
     if (on_busy) on_busy();
 }

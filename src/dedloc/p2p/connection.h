@@ -15,12 +15,12 @@
 #include <string>
 
 #include "dedloc/p2p/nat.h"
-#include "dedloc/p2p/rate_meter.h"
 #include "dedloc/p2p/stranger_budget.h"
-#include "dedloc/p2p/stream.h"
-#include "dedloc/p2p/upgrade.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/scope.h"
+#include "dedloc/transport/rate_meter.h"
+#include "dedloc/transport/stream.h"
+#include "dedloc/transport/upgrade.h"
 
 namespace dedloc::p2p {
 
@@ -37,7 +37,7 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     struct Settings {
         runtime::Executor executor;
         runtime::Clock& clock;
-        std::shared_ptr<StreamMemory> memory;
+        std::shared_ptr<transport::StreamMemory> memory;
         Duration keep_alive_interval;
         Duration keep_alive_answer_max;
         Origin origin{};
@@ -47,14 +47,14 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
         std::function<void(const PeerId&, const StrangerBudget::Cost&)> spend{};
     };
 
-    PeerConnection(SecureConnection secured, Settings settings);
+    PeerConnection(transport::SecureConnection secured, Settings settings);
     ~PeerConnection();
     PeerConnection(const PeerConnection&) = delete;
     PeerConnection& operator=(const PeerConnection&) = delete;
 
     // Starts the tasks; set the two callbacks before.
     void start(runtime::Scope& scope);
-    std::function<void(std::shared_ptr<YamuxStream>)> on_inbound;
+    std::function<void(std::shared_ptr<transport::YamuxStream>)> on_inbound;
     std::function<void(const Error&)> on_closed;  // once
     std::function<void()> on_busy;                // every lane_consider_bytes moved
 
@@ -90,12 +90,12 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     // The program at the other end, as identify said; empty before.
     const std::string& agent() const { return agent_; }
     void set_agent(std::string agent) { agent_ = std::move(agent); }
-    YamuxSession& session() { return session_; }
-    const YamuxSession& session() const { return session_; }
+    transport::YamuxSession& session() { return session_; }
+    const transport::YamuxSession& session() const { return session_; }
 
     // Waits while too many of our streams are unacknowledged. Errors: timeout, peer_gone.
-    Task<Result<std::unique_ptr<Stream>>> open_stream(TimePoint deadline);
-    std::unique_ptr<Stream> adopt(std::shared_ptr<YamuxStream> stream);
+    Task<Result<std::unique_ptr<transport::Stream>>> open_stream(TimePoint deadline);
+    std::unique_ptr<transport::Stream> adopt(std::shared_ptr<transport::YamuxStream> stream);
 
     // Asks for a sign of life; without one the connection is closed.
     void probe(Duration answer_max);
@@ -126,7 +126,7 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     Settings settings_;
     TimePoint opened_at_;
     TimePoint used_at_ = opened_at_;
-    YamuxSession session_;
+    transport::YamuxSession session_;
     runtime::Event output_;
     runtime::Event tick_;
     std::deque<std::shared_ptr<runtime::Event>> openers_;
@@ -137,7 +137,7 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     Bytes plain_out_;
     std::size_t batch_bytes_ = write_batch_bytes_start;
 
-    RateMeter rate_;
+    transport::RateMeter rate_;
     std::size_t moved_untold_ = 0;  // bytes, since on_busy was told
 };
 

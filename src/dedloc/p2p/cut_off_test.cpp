@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/p2p/host_testing.h"
-#include "dedloc/p2p/limits.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/runtime/runtime_testing.h"
 #include "dedloc/sim/world.h"
+#include "dedloc/transport/limits.h"
 
 namespace dedloc::p2p {
 namespace {
@@ -156,7 +156,7 @@ TEST_P(CutOffTest, a_way_that_goes_dead_is_given_up_soon_after_a_call_that_is_no
     world_.run_task(call_known(stranger.get(), host_->id(), "echo", &good));
     EXPECT_FALSE(good);
     EXPECT_TRUE(world_.run_until([&] { return stranger->connected_peers().empty(); }, 2min));
-    EXPECT_LE(stranger->clock().now() - before, 3s + keep_alive_answer_max + 100ms);
+    EXPECT_LE(stranger->clock().now() - before, 3s + transport::keep_alive_answer_max + 100ms);
     world_.run_task(stranger->stop());
 }
 

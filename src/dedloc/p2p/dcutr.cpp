@@ -3,6 +3,7 @@
 #include <charconv>
 #include <utility>
 
+#include "dedloc/p2p/limits.h"
 #include "dedloc/p2p/relay_stream.h"
 #include "dedloc/wire/relay_messages.h"
 
@@ -21,14 +22,16 @@ std::optional<int> go_minor_version(std::string_view agent) {
     return minor;
 }
 
-void send(Stream& stream, wire::HolePunchType type, const std::vector<wire::Multiaddr>& addresses) {
+void send(transport::Stream& stream,
+          wire::HolePunchType type,
+          const std::vector<wire::Multiaddr>& addresses) {
     wire::HolePunch message;
     message.type = type;
     for (const auto& address : addresses) message.observed_addresses.push_back(address.bytes());
     stream.write(wire::with_length_prefix(wire::encode(message)));
 }
 
-Task<Result<std::vector<wire::Multiaddr>>> expect(std::shared_ptr<Stream> stream,
+Task<Result<std::vector<wire::Multiaddr>>> expect(std::shared_ptr<transport::Stream> stream,
                                                   wire::HolePunchType type) {
     auto bytes = co_await read_relay_message(*stream);
     if (!bytes) co_return std::move(bytes).error();
@@ -54,7 +57,7 @@ bool punches_as_client(PunchSide side, int attempt, std::string_view agent_of_ot
     return by_specification != swapped;
 }
 
-Task<Result<std::vector<wire::Multiaddr>>> arrange_punch(std::shared_ptr<Stream> stream,
+Task<Result<std::vector<wire::Multiaddr>>> arrange_punch(std::shared_ptr<transport::Stream> stream,
                                                          std::vector<wire::Multiaddr> own,
                                                          runtime::Clock& clock) {
     // The echo first: the round trip shall not count how long the other thinks about the protocol.
@@ -71,7 +74,7 @@ Task<Result<std::vector<wire::Multiaddr>>> arrange_punch(std::shared_ptr<Stream>
     co_return theirs;
 }
 
-Task<Result<std::vector<wire::Multiaddr>>> answer_punch(std::shared_ptr<Stream> stream,
+Task<Result<std::vector<wire::Multiaddr>>> answer_punch(std::shared_ptr<transport::Stream> stream,
                                                         std::vector<wire::Multiaddr> own) {
     auto theirs = co_await expect(stream, wire::HolePunchType::connect);
     if (!theirs) co_return std::move(theirs).error();

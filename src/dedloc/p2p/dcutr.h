@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dedloc/p2p/stream.h"
+#include "dedloc/transport/stream.h"
 #include "dedloc/wire/multiaddr.h"
 
 namespace dedloc::p2p {
@@ -29,10 +29,10 @@ bool punches_as_client(PunchSide side, int attempt, std::string_view agent_of_ot
 
 // Each returns the other's addresses at the moment to dial. The stream is new, `propose`d by B or
 // accepted by A; its deadline bounds the whole.
-Task<Result<std::vector<wire::Multiaddr>>> arrange_punch(std::shared_ptr<Stream> stream,
+Task<Result<std::vector<wire::Multiaddr>>> arrange_punch(std::shared_ptr<transport::Stream> stream,
                                                          std::vector<wire::Multiaddr> own,
                                                          runtime::Clock& clock);
-Task<Result<std::vector<wire::Multiaddr>>> answer_punch(std::shared_ptr<Stream> stream,
+Task<Result<std::vector<wire::Multiaddr>>> answer_punch(std::shared_ptr<transport::Stream> stream,
                                                         std::vector<wire::Multiaddr> own);
 
 }  // namespace dedloc::p2p

@@ -7,8 +7,8 @@
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/p2p/protocols.h"
 #include "dedloc/p2p/rpc.h"
-#include "dedloc/p2p/upgrade.h"
 #include "dedloc/sim/world.h"
+#include "dedloc/transport/upgrade.h"
 #include "dedloc/wire/kad_messages.h"
 #include "dedloc/wire/multistream.h"
 
@@ -39,18 +39,19 @@ class ForeignPeer : public ::testing::Test {
         const auto address = wire::Multiaddr::from_text(text).value();
         runtime::SocketAddress socket{.host = *address.host(), .port = *address.tcp_port()};
         auto raw = co_await stranger_->network().connect(socket, TimePoint::never());
-        auto context = UpgradeContext::make(identity_).value();
-        auto secured = co_await upgrade_dialled(
+        auto context = transport::UpgradeContext::make(identity_).value();
+        auto secured = co_await transport::upgrade_dialled(
             *std::move(raw), std::move(context), host_->id(), stranger_->clock());
-        PeerConnection::Settings settings{.executor = world_.executor(),
-                                          .clock = stranger_->clock(),
-                                          .memory = nullptr,
-                                          .keep_alive_interval = keep_alive_interval,
-                                          .keep_alive_answer_max = keep_alive_answer_max};
+        PeerConnection::Settings settings{
+            .executor = world_.executor(),
+            .clock = stranger_->clock(),
+            .memory = nullptr,
+            .keep_alive_interval = transport::keep_alive_interval,
+            .keep_alive_answer_max = transport::keep_alive_answer_max};
         connection_ = std::make_shared<PeerConnection>(*std::move(secured), std::move(settings));
         connection_->start(scope_);
     }
-    Task<std::unique_ptr<Stream>> open() {
+    Task<std::unique_ptr<transport::Stream>> open() {
         const TimePoint deadline = stranger_->clock().now() + 10s;
         auto stream = co_await connection_->open_stream(deadline);
         (*stream)->set_deadline(deadline);
@@ -61,7 +62,7 @@ class ForeignPeer : public ::testing::Test {
         for (const auto text : texts) wire::put_multistream_line(out, text);
         return out;
     }
-    static Task<void> expect(Stream* stream, Bytes wanted) {
+    static Task<void> expect(transport::Stream* stream, Bytes wanted) {
         Bytes got(wanted.size());
         auto filled = co_await stream->read_exactly(got);
         EXPECT_TRUE(filled && *filled);

@@ -10,9 +10,9 @@
 
 #include "dedloc/base/check.h"
 #include "dedloc/p2p/make_host.h"
-#include "dedloc/p2p/upgrade.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/real.h"
+#include "dedloc/transport/upgrade.h"
 #include "dedloc/wire/multistream.h"
 #include "dedloc/wire/rpc_frames.h"
 #include "dedloc/wire/yamux_frame.h"
@@ -165,9 +165,10 @@ Task<void> attack(World* world, ByteView input) {
     } else {
         static const security::Identity identity =
             security::Identity::from_seed(Bytes(32, 9)).value();
-        static const auto context = UpgradeContext::make(identity).value();
+        static const auto context = transport::UpgradeContext::make(identity).value();
         PeerId anyone;
-        auto secured = co_await upgrade_dialled(std::move(raw), context, anyone, *world->clock);
+        auto secured =
+            co_await transport::upgrade_dialled(std::move(raw), context, anyone, *world->clock);
         DEDLOC_CHECK(secured.has_value(), "{}", secured.error().message());
         Bytes plain = honest_beginning(choice);
         base::append(plain, input);

@@ -22,7 +22,7 @@ Bytes Libp2pHost::identify_answer(const PeerConnection& connection) const {
     identify.protocols.emplace_back(ping_protocol);
     if (offers(std::string(wire::kad_protocol)))
         identify.protocols.emplace_back(wire::kad_protocol);
-    if (!options_.listen.empty()) identify.protocols.emplace_back(lane_protocol);
+    if (!options_.listen.empty()) identify.protocols.emplace_back(transport::lane_protocol);
     for (const std::string_view protocol : nat_.protocols())
         identify.protocols.emplace_back(protocol);
     for (const auto& [method, handler] : handlers_) identify.protocols.push_back(method);
@@ -37,7 +37,7 @@ Bytes Libp2pHost::identify_answer(const PeerConnection& connection) const {
 }
 
 Task<void> Libp2pHost::identify(ConnectionPtr connection) {
-    const TimePoint deadline = options_.clock.now() + negotiation_max;
+    const TimePoint deadline = options_.clock.now() + transport::negotiation_max;
     auto answer = co_await ask_identify(connection, deadline);
     if (!answer) {
         log(LogLevel::debug,
@@ -75,7 +75,8 @@ void Libp2pHost::learn(const ConnectionPtr& connection, const wire::Identify& an
     nat_.identified(connection, answer);
 }
 
-Task<void> Libp2pHost::take_push(ConnectionPtr connection, std::shared_ptr<Stream> stream) {
+Task<void> Libp2pHost::take_push(ConnectionPtr connection,
+                                 std::shared_ptr<transport::Stream> stream) {
     Bytes whole;
     for (std::size_t messages = 0; messages < identify_messages_max; ++messages) {
         auto message = co_await stream->read_prefixed(identify_message_bytes_max);
@@ -105,10 +106,10 @@ Task<void> Libp2pHost::push_identify() {
 }
 
 Task<void> Libp2pHost::push_to(ConnectionPtr connection) {
-    const TimePoint deadline = options_.clock.now() + negotiation_max;
+    const TimePoint deadline = options_.clock.now() + transport::negotiation_max;
     auto opened = co_await connection->open_stream(deadline);
     if (!opened) co_return;
-    const std::unique_ptr<Stream> stream = *std::move(opened);
+    const std::unique_ptr<transport::Stream> stream = *std::move(opened);
     stream->set_deadline(deadline);
     stream->propose(std::string(wire::identify_push_protocol));
     const Bytes answer = identify_answer(*connection);

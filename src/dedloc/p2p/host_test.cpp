@@ -648,8 +648,8 @@ TEST(HostInTheSimulator, who_says_nothing_is_hung_up_on_after_the_handshakes_dea
     Duration until_closed{0};
     Bytes slow = wire::multistream_line(wire::multistream_header);
     world.run(speak(&world.network(), socket_of(b), slow, &a.clock(), &until_closed));
-    EXPECT_GE(until_closed, upgrade_max);
-    EXPECT_LE(until_closed, upgrade_max + 1s);
+    EXPECT_GE(until_closed, transport::upgrade_max);
+    EXPECT_LE(until_closed, transport::upgrade_max + 1s);
 }
 
 TEST(HostInTheSimulator, a_peer_that_falls_silent_is_given_up) {
@@ -663,7 +663,8 @@ TEST(HostInTheSimulator, a_peer_that_falls_silent_is_given_up) {
     machine.freeze();
     const TimePoint before = a.clock().now();
     world.run_until([&] { return !a.is_connected(b.id()); }, 120s);
-    EXPECT_LE(a.clock().now() - before, keep_alive_interval + keep_alive_answer_max + 1s);
+    EXPECT_LE(a.clock().now() - before,
+              transport::keep_alive_interval + transport::keep_alive_answer_max + 1s);
     machine.thaw();
 }
 
@@ -678,7 +679,7 @@ TEST(HostInTheSimulator, a_peer_that_is_slow_to_answer_a_call_is_not_given_up) {
     std::optional<Error> error;
     world.run(short_call(&a, b.id(), &error));
     ASSERT_TRUE(error);
-    world.world().run_for(keep_alive_answer_max * 2);
+    world.world().run_for(transport::keep_alive_answer_max * 2);
     EXPECT_TRUE(a.is_connected(b.id()));
 }
 

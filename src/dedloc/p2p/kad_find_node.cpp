@@ -118,7 +118,7 @@ wire::KadMessage PeerFinder::answer(const wire::KadMessage& request, const PeerI
     return answer;
 }
 
-Task<void> PeerFinder::serve(std::shared_ptr<Stream> stream) {
+Task<void> PeerFinder::serve(std::shared_ptr<transport::Stream> stream) {
     for (std::size_t requests = 0; requests < kad_requests_per_stream_max; ++requests) {
         stream->set_deadline(clock_.now() + kad_idle_max);
         auto bytes = co_await stream->read_prefixed(kad_request_bytes_max);
@@ -153,7 +153,7 @@ bool PeerFinder::may_find(const PeerId& peer) const {
 Task<Result<wire::KadMessage>> PeerFinder::ask(PeerId server, Bytes key, TimePoint deadline) {
     auto opened = co_await swarm_.open_stream(server, deadline);
     if (!opened) co_return std::move(opened).error();
-    const std::unique_ptr<Stream> stream = *std::move(opened);
+    const std::unique_ptr<transport::Stream> stream = *std::move(opened);
     stream->set_deadline(deadline);
     stream->propose(std::string(wire::kad_protocol));
     wire::KadMessage request;

@@ -48,7 +48,7 @@ class PeerFinder {
           is_public_(std::move(is_public)) {}
 
     // Answers requests on one stream until the other side ends it, is idle, or asks too much.
-    Task<void> serve(std::shared_ptr<Stream> stream);
+    Task<void> serve(std::shared_ptr<transport::Stream> stream);
     // Answers whoever asks for `key`.
     wire::KadMessage answer(const wire::KadMessage& request, const PeerId& asker);
 

@@ -163,9 +163,9 @@ class Answers : public ::testing::Test {
                             .clock = node_.clock(),
                             .network = node_.network(),
                             .identity = identity_,
-                            .upgrades = UpgradeContext::make(identity_).value(),
-                            .keep_alive_interval = keep_alive_interval,
-                            .keep_alive_answer_max = keep_alive_answer_max};
+                            .upgrades = transport::UpgradeContext::make(identity_).value(),
+                            .keep_alive_interval = transport::keep_alive_interval,
+                            .keep_alive_answer_max = transport::keep_alive_answer_max};
         return made;
     }
     static std::vector<wire::Multiaddr> own_addresses() {

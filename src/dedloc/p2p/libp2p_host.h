@@ -32,7 +32,7 @@ struct Serving {
 
 class Libp2pHost final : public Host, public NatView, public PeerView {
   public:
-    Libp2pHost(HostOptions options, std::shared_ptr<const UpgradeContext> upgrades)
+    Libp2pHost(HostOptions options, std::shared_ptr<const transport::UpgradeContext> upgrades)
         : options_(std::move(options)),
           upgrades_(std::move(upgrades)),
           random_(options_.random.fork("p2p")),
@@ -45,7 +45,8 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
               options_.clock,
               options_.nat.is_public),
           nat_(options_.nat, nat_surroundings()) {
-        swarm_.on_stream = [this](ConnectionPtr connection, std::shared_ptr<YamuxStream> stream) {
+        swarm_.on_stream = [this](ConnectionPtr connection,
+                                  std::shared_ptr<transport::YamuxStream> stream) {
             take_stream(std::move(connection), std::move(stream));
         };
         swarm_.on_connection = [this](ConnectionPtr connection) {
@@ -166,29 +167,29 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
     std::shared_ptr<MethodFacts> facts_of_method(const std::string& method);
     void add_handler(const std::string& method, Handler handler);
     bool offers(const std::string& protocol) const;
-    void take_stream(ConnectionPtr connection, std::shared_ptr<YamuxStream> stream);
+    void take_stream(ConnectionPtr connection, std::shared_ptr<transport::YamuxStream> stream);
     Task<void> serve(ConnectionPtr connection,
-                     std::shared_ptr<Stream> stream,
+                     std::shared_ptr<transport::Stream> stream,
                      std::shared_ptr<Serving> serving,
                      std::shared_ptr<LoadGuard> guard);
-    Task<void> serve_call(std::shared_ptr<Stream> stream,
+    Task<void> serve_call(std::shared_ptr<transport::Stream> stream,
                           std::shared_ptr<Serving> serving,
                           HandlerPtr handler,
                           bool overloaded);
-    Task<void> serve_stream(std::shared_ptr<Stream> stream,
+    Task<void> serve_stream(std::shared_ptr<transport::Stream> stream,
                             std::shared_ptr<Serving> serving,
                             HandlerPtr handler,
                             bool overloaded);
     Task<void> identify(ConnectionPtr connection);
     void learn(const ConnectionPtr& connection, const wire::Identify& answer);
-    Task<void> take_push(ConnectionPtr connection, std::shared_ptr<Stream> stream);
+    Task<void> take_push(ConnectionPtr connection, std::shared_ptr<transport::Stream> stream);
     void push_identify_soon();
     Task<void> push_identify();
     Task<void> push_to(ConnectionPtr connection);
     Bytes identify_answer(const PeerConnection& connection) const;
 
     HostOptions options_;
-    std::shared_ptr<const UpgradeContext> upgrades_;
+    std::shared_ptr<const transport::UpgradeContext> upgrades_;
     Random random_;
     runtime::Scope scope_;
     Swarm swarm_;

@@ -207,7 +207,7 @@ Task<Result<Bytes>> Libp2pHost::call(PeerId peer,
     co_await locate(peer, deadline);
     auto opened = co_await swarm_.open_stream(peer, deadline);
     if (!opened) co_return std::move(opened).error();
-    std::unique_ptr<Stream> stream = *std::move(opened);
+    std::unique_ptr<transport::Stream> stream = *std::move(opened);
     stream->set_deadline(deadline);
     stream->propose(method);
     auto answer = co_await finish_call(std::move(stream), id, *std::move(encoded));
@@ -225,7 +225,7 @@ Task<Result<std::unique_ptr<MessageStream>>> Libp2pHost::open_stream(PeerId peer
     const std::shared_ptr<MethodFacts> facts = facts_of_method(method);
     auto opened = co_await swarm_.open_stream(peer, deadline, facts && facts->is_bulk);
     if (!opened) co_return std::move(opened).error();
-    std::shared_ptr<Stream> stream = *std::move(opened);
+    std::shared_ptr<transport::Stream> stream = *std::move(opened);
     stream->set_deadline(deadline);
     stream->propose(method);
     // Whoever opens a stream wants to know that the method is there before it sends megabytes;
@@ -276,7 +276,8 @@ bool Libp2pHost::offers(const std::string& protocol) const {
            protocol == ping_protocol || nat_.offers(protocol) || handlers_.contains(protocol);
 }
 
-void Libp2pHost::take_stream(ConnectionPtr connection, std::shared_ptr<YamuxStream> stream) {
+void Libp2pHost::take_stream(ConnectionPtr connection,
+                             std::shared_ptr<transport::YamuxStream> stream) {
     const PeerId& peer = connection->remote();
     const auto load = loads_.find(peer);
     const bool is_stranger = swarm_.is_stranger(peer);
@@ -288,16 +289,16 @@ void Libp2pHost::take_stream(ConnectionPtr connection, std::shared_ptr<YamuxStre
     if (is_stranger) swarm_.spend(peer, {.work = stream_cost});
     auto guard = std::make_shared<LoadGuard>(loads_, peer);
     auto serving = std::make_shared<Serving>();
-    std::shared_ptr<Stream> adopted = connection->adopt(std::move(stream));
+    std::shared_ptr<transport::Stream> adopted = connection->adopt(std::move(stream));
     serving->task = scope_.spawn(
         "p2p serve", serve(std::move(connection), std::move(adopted), serving, std::move(guard)));
 }
 
 Task<void> Libp2pHost::serve(ConnectionPtr connection,
-                             std::shared_ptr<Stream> stream,
+                             std::shared_ptr<transport::Stream> stream,
                              std::shared_ptr<Serving> serving,
                              std::shared_ptr<LoadGuard> guard) {
-    stream->set_deadline(options_.clock.now() + negotiation_max);
+    stream->set_deadline(options_.clock.now() + transport::negotiation_max);
     const std::function<bool(const std::string&)> is_offered = [this](const std::string& protocol) {
         return offers(protocol);
     };
@@ -342,7 +343,7 @@ Task<void> Libp2pHost::serve(ConnectionPtr connection,
         co_await serve_stream(stream, serving, handler, overloaded);
 }
 
-Task<void> Libp2pHost::serve_call(std::shared_ptr<Stream> stream,
+Task<void> Libp2pHost::serve_call(std::shared_ptr<transport::Stream> stream,
                                   std::shared_ptr<Serving> serving,
                                   HandlerPtr handler,
                                   bool overloaded) {
@@ -370,7 +371,7 @@ Task<void> Libp2pHost::serve_call(std::shared_ptr<Stream> stream,
     if (!sent) stream->reset();
 }
 
-Task<void> Libp2pHost::serve_stream(std::shared_ptr<Stream> stream,
+Task<void> Libp2pHost::serve_stream(std::shared_ptr<transport::Stream> stream,
                                     std::shared_ptr<Serving> serving,
                                     HandlerPtr handler,
                                     bool overloaded) {
@@ -395,7 +396,7 @@ Task<void> Libp2pHost::stop() {
 PeerView* view_of(Host& host) { return dynamic_cast<PeerView*>(&host); }
 
 Result<std::unique_ptr<Host>> make_host(HostOptions options) {
-    DEDLOC_TRY(auto upgrades, UpgradeContext::make(options.identity, options.security));
+    DEDLOC_TRY(auto upgrades, transport::UpgradeContext::make(options.identity, options.security));
     auto host = std::make_unique<Libp2pHost>(std::move(options), std::move(upgrades));
     DEDLOC_TRY_VOID(host->listen());
     return std::unique_ptr<Host>(std::move(host));

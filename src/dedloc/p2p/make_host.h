@@ -26,10 +26,11 @@
 #include "dedloc/p2p/identity_file.h"
 #include "dedloc/p2p/limits.h"
 #include "dedloc/p2p/nat.h"
-#include "dedloc/p2p/upgrade.h"
 #include "dedloc/runtime/network.h"
 #include "dedloc/runtime/port_mapper.h"
 #include "dedloc/security/identity.h"
+#include "dedloc/transport/limits.h"
+#include "dedloc/transport/upgrade.h"
 
 namespace dedloc::p2p {
 
@@ -48,7 +49,7 @@ struct HostOptions {
     std::vector<std::string> announce;
     std::string agent_version = "dedloc/0.1.0";
     // TLS first, then Noise: all peers but the smallest speak TLS, and AES has its instructions.
-    SecuritySettings security{};
+    transport::SecuritySettings security{};
 
     // Relays, reachability, hole punching.
     NatOptions nat{};
@@ -65,8 +66,8 @@ struct HostOptions {
 
     // Fewer where the network does not allow so many.
     std::size_t connections_max = p2p::connections_max;
-    Duration keep_alive_interval = p2p::keep_alive_interval;
-    Duration keep_alive_answer_max = p2p::keep_alive_answer_max;
+    Duration keep_alive_interval = transport::keep_alive_interval;
+    Duration keep_alive_answer_max = transport::keep_alive_answer_max;
 };
 
 // Errors: bad_input (an address that is no TCP multiaddr, an unknown security protocol),

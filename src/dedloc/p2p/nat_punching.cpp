@@ -89,7 +89,7 @@ Task<Result<void>> NatService::punch_once(ConnectionPtr relayed, int attempt) {
     const TimePoint start = around_.clock.now();
     auto opened = co_await relayed->open_stream(start + punch_stream_max);
     if (!opened) co_return std::move(opened).error();
-    const std::shared_ptr<Stream> stream = *std::move(opened);
+    const std::shared_ptr<transport::Stream> stream = *std::move(opened);
     stream->set_deadline(start + punch_stream_max);
     stream->propose(std::string(wire::hole_punch_protocol));
     auto theirs = co_await arrange_punch(stream, std::move(own), around_.clock);
@@ -102,7 +102,8 @@ Task<Result<void>> NatService::punch_once(ConnectionPtr relayed, int attempt) {
     co_return punched;
 }
 
-Task<void> NatService::serve_punch(ConnectionPtr connection, std::shared_ptr<Stream> stream) {
+Task<void> NatService::serve_punch(ConnectionPtr connection,
+                                   std::shared_ptr<transport::Stream> stream) {
     stream->set_deadline(around_.clock.now() + punch_stream_max);
     const PeerId peer = connection->remote();
     if (!connection->is_relayed() || !connection->is_dialler()) {
@@ -122,7 +123,8 @@ Task<void> NatService::serve_punch(ConnectionPtr connection, std::shared_ptr<Str
     (void)co_await around_.swarm.punch(peer, std::move(targets), as_client, deadline);
 }
 
-Task<void> NatService::serve_stop(ConnectionPtr connection, std::shared_ptr<Stream> stream) {
+Task<void> NatService::serve_stop(ConnectionPtr connection,
+                                  std::shared_ptr<transport::Stream> stream) {
     stream->set_deadline(around_.clock.now() + relay_message_wait_max);
     const PeerId relay = connection->remote();
     const bool is_welcome = reservations_.has(relay) && !connection->is_relayed();

@@ -106,7 +106,7 @@ bool NatService::offers(std::string_view protocol) const {
 
 Task<void> NatService::serve(std::string protocol,
                              ConnectionPtr connection,
-                             std::shared_ptr<Stream> stream) {
+                             std::shared_ptr<transport::Stream> stream) {
     if (protocol == wire::relay_hop_protocol)
         return relay_.serve(std::move(connection), std::move(stream));
     if (protocol == wire::relay_stop_protocol)

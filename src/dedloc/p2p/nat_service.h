@@ -61,7 +61,7 @@ class NatService {
     bool offers(std::string_view protocol) const;
     Task<void> serve(std::string protocol,
                      ConnectionPtr connection,
-                     std::shared_ptr<Stream> stream);
+                     std::shared_ptr<transport::Stream> stream);
     bool dials_from_listen_port(const std::string& host) const;
 
     void connected(const ConnectionPtr& connection);
@@ -120,8 +120,8 @@ class NatService {
     Task<void> punch_later(PeerId peer);
     Task<void> punch_attempts(ConnectionPtr relayed);
     Task<Result<void>> punch_once(ConnectionPtr relayed, int attempt);
-    Task<void> serve_punch(ConnectionPtr connection, std::shared_ptr<Stream> stream);
-    Task<void> serve_stop(ConnectionPtr connection, std::shared_ptr<Stream> stream);
+    Task<void> serve_punch(ConnectionPtr connection, std::shared_ptr<transport::Stream> stream);
+    Task<void> serve_stop(ConnectionPtr connection, std::shared_ptr<transport::Stream> stream);
     std::vector<wire::Multiaddr> only_public(std::vector<wire::Multiaddr> addresses) const;
 
     NatOptions options_;

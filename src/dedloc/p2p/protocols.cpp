@@ -18,7 +18,9 @@ Bytes encode_identify(wire::Identify identify) {
     return bytes;
 }
 
-Task<void> serve_identify(std::shared_ptr<Stream> stream, Bytes answer, runtime::Clock* clock) {
+Task<void> serve_identify(std::shared_ptr<transport::Stream> stream,
+                          Bytes answer,
+                          runtime::Clock* clock) {
     stream->write(wire::with_length_prefix(answer));
     stream->set_deadline(clock->now() + identify_end_pause);
     auto ended = co_await stream->readable();
@@ -30,7 +32,7 @@ Task<Result<wire::Identify>> ask_identify(std::shared_ptr<PeerConnection> connec
                                           TimePoint deadline) {
     auto opened = co_await connection->open_stream(deadline);
     if (!opened) co_return std::move(opened).error();
-    const std::unique_ptr<Stream> stream = *std::move(opened);
+    const std::unique_ptr<transport::Stream> stream = *std::move(opened);
     stream->set_deadline(deadline);
     stream->propose(std::string(wire::identify_protocol));
     Bytes whole;
@@ -63,7 +65,7 @@ Task<Result<Duration>> ask_ping(std::shared_ptr<PeerConnection> connection,
                                 TimePoint deadline) {
     auto opened = co_await connection->open_stream(deadline);
     if (!opened) co_return std::move(opened).error();
-    const std::unique_ptr<Stream> stream = *std::move(opened);
+    const std::unique_ptr<transport::Stream> stream = *std::move(opened);
     stream->set_deadline(deadline);
     stream->propose(std::string(ping_protocol));
     auto confirmed = co_await stream->confirm();
@@ -81,7 +83,7 @@ Task<Result<Duration>> ask_ping(std::shared_ptr<PeerConnection> connection,
     co_return took;
 }
 
-Task<void> serve_ping(std::shared_ptr<Stream> stream,
+Task<void> serve_ping(std::shared_ptr<transport::Stream> stream,
                       runtime::Clock* clock,
                       std::function<void()> on_ping) {
     std::array<std::uint8_t, ping_bytes> payload{};

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "dedloc/p2p/connection.h"
-#include "dedloc/p2p/stream.h"
+#include "dedloc/transport/stream.h"
 #include "dedloc/wire/identify.h"
 #include "dedloc/wire/multiaddr.h"
 
@@ -24,7 +24,9 @@ inline constexpr std::string_view libp2p_protocol_version = "ipfs/0.1.0";
 Bytes encode_identify(wire::Identify identify);
 
 // The responder's side: `answer` is what encode_identify made.
-Task<void> serve_identify(std::shared_ptr<Stream> stream, Bytes answer, runtime::Clock* clock);
+Task<void> serve_identify(std::shared_ptr<transport::Stream> stream,
+                          Bytes answer,
+                          runtime::Clock* clock);
 
 // The initiator's side: opens a stream on that connection and reads the answer.
 Task<Result<wire::Identify>> ask_identify(std::shared_ptr<PeerConnection> connection,
@@ -41,7 +43,7 @@ Task<Result<Duration>> ask_ping(std::shared_ptr<PeerConnection> connection,
                                 TimePoint deadline);
 
 // Echoes 32 bytes at a time until the other side ends or is idle; `on_ping` is told of each.
-Task<void> serve_ping(std::shared_ptr<Stream> stream,
+Task<void> serve_ping(std::shared_ptr<transport::Stream> stream,
                       runtime::Clock* clock,
                       std::function<void()> on_ping);
 

@@ -18,7 +18,7 @@ constexpr Duration life_unsaid = std::chrono::hours(1);
 constexpr Duration life_if_over = std::chrono::minutes(10);
 
 // Writes one message on a new stream of that protocol and reads the answer.
-Task<Result<wire::HopMessage>> ask(std::shared_ptr<Stream> stream,
+Task<Result<wire::HopMessage>> ask(std::shared_ptr<transport::Stream> stream,
                                    wire::HopMessage request,
                                    TimePoint deadline) {
     stream->set_deadline(deadline);
@@ -104,7 +104,7 @@ Task<Result<Reservation>> reserve(std::shared_ptr<PeerConnection> relay,
     const PeerId id = relay->remote();
     auto opened = co_await relay->open_stream(deadline);
     if (!opened) co_return std::move(opened).error();
-    std::shared_ptr<Stream> stream = *std::move(opened);
+    std::shared_ptr<transport::Stream> stream = *std::move(opened);
     wire::HopMessage request;
     request.type = wire::HopType::reserve;
     auto answer = co_await ask(stream, std::move(request), deadline);
@@ -113,13 +113,13 @@ Task<Result<Reservation>> reserve(std::shared_ptr<PeerConnection> relay,
     co_return check_reservation(*answer, id, me, wall_now);
 }
 
-Task<Result<std::shared_ptr<Stream>>> open_circuit(std::shared_ptr<PeerConnection> relay,
-                                                   PeerId peer,
-                                                   TimePoint deadline) {
+Task<Result<std::shared_ptr<transport::Stream>>> open_circuit(std::shared_ptr<PeerConnection> relay,
+                                                              PeerId peer,
+                                                              TimePoint deadline) {
     const PeerId id = relay->remote();
     auto opened = co_await relay->open_stream(deadline);
     if (!opened) co_return std::move(opened).error();
-    std::shared_ptr<Stream> stream = *std::move(opened);
+    std::shared_ptr<transport::Stream> stream = *std::move(opened);
     wire::HopMessage request;
     request.type = wire::HopType::connect;
     wire::RelayPeer target;
@@ -131,7 +131,7 @@ Task<Result<std::shared_ptr<Stream>>> open_circuit(std::shared_ptr<PeerConnectio
     co_return stream;
 }
 
-Task<Result<PeerId>> accept_circuit(std::shared_ptr<Stream> stream, bool is_welcome) {
+Task<Result<PeerId>> accept_circuit(std::shared_ptr<transport::Stream> stream, bool is_welcome) {
     auto bytes = co_await read_relay_message(*stream);
     if (!bytes) co_return std::move(bytes).error();
     wire::StopMessage answer;

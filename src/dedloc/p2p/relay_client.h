@@ -35,11 +35,11 @@ Task<Result<Reservation>> reserve(std::shared_ptr<PeerConnection> relay,
                                   TimePoint deadline);
 
 // A stream that leads to `peer`, raw: upgrade it next.
-Task<Result<std::shared_ptr<Stream>>> open_circuit(std::shared_ptr<PeerConnection> relay,
-                                                   PeerId peer,
-                                                   TimePoint deadline);
+Task<Result<std::shared_ptr<transport::Stream>>> open_circuit(std::shared_ptr<PeerConnection> relay,
+                                                              PeerId peer,
+                                                              TimePoint deadline);
 
 // Reads who calls, and answers OK if `is_welcome`. The stream then leads to the caller.
-Task<Result<PeerId>> accept_circuit(std::shared_ptr<Stream> stream, bool is_welcome);
+Task<Result<PeerId>> accept_circuit(std::shared_ptr<transport::Stream> stream, bool is_welcome);
 
 }  // namespace dedloc::p2p

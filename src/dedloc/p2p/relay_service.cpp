@@ -20,12 +20,12 @@ std::optional<PeerId> peer_of(const wire::HopMessage& request) {
     return *std::move(id);
 }
 
-void answer(Stream& stream, wire::HopMessage message) {
+void answer(transport::Stream& stream, wire::HopMessage message) {
     message.type = wire::HopType::status;
     stream.write(wire::with_length_prefix(wire::encode(message)));
 }
 
-void refuse(Stream& stream, wire::RelayStatus status) {
+void refuse(transport::Stream& stream, wire::RelayStatus status) {
     wire::HopMessage message;
     message.status = status;
     answer(stream, std::move(message));
@@ -37,7 +37,7 @@ void refuse(Stream& stream, wire::RelayStatus status) {
 // Two streams that are joined; ends both when either fails or a limit is reached.
 struct RelayService::Circuit {
     PeerId from;
-    std::shared_ptr<Stream> ends[2];
+    std::shared_ptr<transport::Stream> ends[2];
     std::uint64_t bytes[2] = {0, 0};
 
     void break_off() const {
@@ -174,7 +174,8 @@ wire::HopMessage RelayService::grant(const PeerId& peer) const {
 
 // ------------------------------------------------------------------------------------ circuits
 
-Task<void> RelayService::serve(ConnectionPtr connection, std::shared_ptr<Stream> stream) {
+Task<void> RelayService::serve(ConnectionPtr connection,
+                               std::shared_ptr<transport::Stream> stream) {
     stream->set_deadline(around_.clock.now() + relay_message_wait_max);
     auto bytes = co_await read_relay_message(*stream);
     if (!bytes) {
@@ -228,7 +229,7 @@ wire::RelayStatus RelayService::may_connect(const PeerId& from,
     return Status::ok;
 }
 
-Task<void> RelayService::connect(std::shared_ptr<Stream> stream,
+Task<void> RelayService::connect(std::shared_ptr<transport::Stream> stream,
                                  PeerId from,
                                  std::string subnet,
                                  std::optional<PeerId> to) {
@@ -259,13 +260,13 @@ Task<void> RelayService::connect(std::shared_ptr<Stream> stream,
 }
 
 // Tells the one with the reservation who wants to speak with it.
-Task<Result<std::shared_ptr<Stream>>> RelayService::knock(PeerId from, PeerId to) {
+Task<Result<std::shared_ptr<transport::Stream>>> RelayService::knock(PeerId from, PeerId to) {
     const ConnectionPtr connection = around_.direct_connection(to);
     if (!connection) co_return Error(ErrorKind::peer_gone, "it is not connected to this relay");
     const TimePoint deadline = around_.clock.now() + relay_message_wait_max;
     auto opened = co_await connection->open_stream(deadline);
     if (!opened) co_return std::move(opened).error();
-    std::shared_ptr<Stream> stream = *std::move(opened);
+    std::shared_ptr<transport::Stream> stream = *std::move(opened);
     stream->set_deadline(deadline);
     stream->propose(std::string(wire::relay_stop_protocol));
     wire::StopMessage request;
@@ -283,7 +284,9 @@ Task<Result<std::shared_ptr<Stream>>> RelayService::knock(PeerId from, PeerId to
     co_return stream;
 }
 
-Task<void> RelayService::bridge(PeerId from, std::shared_ptr<Stream> a, std::shared_ptr<Stream> b) {
+Task<void> RelayService::bridge(PeerId from,
+                                std::shared_ptr<transport::Stream> a,
+                                std::shared_ptr<transport::Stream> b) {
     auto circuit = std::make_shared<Circuit>();
     circuit->from = from;
     circuit->ends[0] = a;
@@ -317,8 +320,8 @@ Task<void> RelayService::wait_for_introductions(std::size_t bytes) {
 }
 
 Task<void> RelayService::copy(std::shared_ptr<Circuit> circuit,
-                              std::shared_ptr<Stream> from,
-                              std::shared_ptr<Stream> to) {
+                              std::shared_ptr<transport::Stream> from,
+                              std::shared_ptr<transport::Stream> to) {
     std::uint64_t& carried = circuit->bytes[from == circuit->ends[0] ? 0 : 1];
     for (;;) {
         auto ready = co_await from->readable();

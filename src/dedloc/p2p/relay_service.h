@@ -40,7 +40,7 @@ class RelayService {
     ~RelayService();
 
     // Serves one stream of the hop protocol, a circuit to its end.
-    Task<void> serve(ConnectionPtr connection, std::shared_ptr<Stream> stream);
+    Task<void> serve(ConnectionPtr connection, std::shared_ptr<transport::Stream> stream);
     void forget(const PeerId& peer);  // it is not connected any more
     bool has_place(const PeerId& peer) const { return places_.contains(peer); }
     RelayCounters counters() const;
@@ -61,15 +61,17 @@ class RelayService {
     Status may_connect(const PeerId& from,
                        const std::string& subnet,
                        const std::optional<PeerId>& to);
-    Task<void> connect(std::shared_ptr<Stream> stream,
+    Task<void> connect(std::shared_ptr<transport::Stream> stream,
                        PeerId from,
                        std::string subnet,
                        std::optional<PeerId> to);
-    Task<Result<std::shared_ptr<Stream>>> knock(PeerId from, PeerId to);
-    Task<void> bridge(PeerId from, std::shared_ptr<Stream> a, std::shared_ptr<Stream> b);
+    Task<Result<std::shared_ptr<transport::Stream>>> knock(PeerId from, PeerId to);
+    Task<void> bridge(PeerId from,
+                      std::shared_ptr<transport::Stream> a,
+                      std::shared_ptr<transport::Stream> b);
     Task<void> copy(std::shared_ptr<Circuit> circuit,
-                    std::shared_ptr<Stream> from,
-                    std::shared_ptr<Stream> to);
+                    std::shared_ptr<transport::Stream> from,
+                    std::shared_ptr<transport::Stream> to);
     std::optional<wire::RelayLimit> circuit_limit() const;  // nullopt: none
     void drop_expired();
     std::size_t circuits_of(const PeerId& peer) const;

@@ -8,13 +8,14 @@ namespace dedloc::p2p {
 
 namespace {
 
-Task<Result<std::size_t>> read_from(std::shared_ptr<Stream> stream, std::span<std::uint8_t> into) {
+Task<Result<std::size_t>> read_from(std::shared_ptr<transport::Stream> stream,
+                                    std::span<std::uint8_t> into) {
     auto ready = co_await stream->readable();
     if (!ready) co_return std::move(ready).error();
     co_return stream->read_some(into);  // 0: the other side has ended
 }
 
-Task<Result<void>> write_to(std::shared_ptr<Stream> stream, ByteView bytes) {
+Task<Result<void>> write_to(std::shared_ptr<transport::Stream> stream, ByteView bytes) {
     stream->write(to_bytes(bytes));
     auto sent = co_await stream->sent();
     co_return sent;
@@ -22,7 +23,7 @@ Task<Result<void>> write_to(std::shared_ptr<Stream> stream, ByteView bytes) {
 
 class RelayedBytes final : public runtime::Connection {
   public:
-    RelayedBytes(std::shared_ptr<Stream> stream, const PeerId& peer, const PeerId& relay)
+    RelayedBytes(std::shared_ptr<transport::Stream> stream, const PeerId& peer, const PeerId& relay)
         : stream_(std::move(stream)),
           remote_{.host =
                       fmt::format("{} through relay {}", peer.short_text(), relay.short_text())},
@@ -40,20 +41,20 @@ class RelayedBytes final : public runtime::Connection {
     runtime::SocketAddress remote() const override { return remote_; }
 
   private:
-    std::shared_ptr<Stream> stream_;
+    std::shared_ptr<transport::Stream> stream_;
     runtime::SocketAddress remote_;
     runtime::SocketAddress local_;
 };
 
 }  // namespace
 
-std::unique_ptr<runtime::Connection> make_relayed_bytes(std::shared_ptr<Stream> stream,
+std::unique_ptr<runtime::Connection> make_relayed_bytes(std::shared_ptr<transport::Stream> stream,
                                                         const PeerId& peer,
                                                         const PeerId& relay) {
     return std::make_unique<RelayedBytes>(std::move(stream), peer, relay);
 }
 
-Task<Result<Bytes>> read_relay_message(Stream& stream) {
+Task<Result<Bytes>> read_relay_message(transport::Stream& stream) {
     auto message = co_await stream.read_prefixed(wire::relay_message_bytes_max);
     if (!message) co_return std::move(message).error();
     if (!*message)

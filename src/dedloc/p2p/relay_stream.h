@@ -7,18 +7,18 @@
 #pragma once
 #include <memory>
 
-#include "dedloc/p2p/stream.h"
 #include "dedloc/runtime/network.h"
+#include "dedloc/transport/stream.h"
 
 namespace dedloc::p2p {
 
 // `peer` and `relay` are for sentences only.
-std::unique_ptr<runtime::Connection> make_relayed_bytes(std::shared_ptr<Stream> stream,
+std::unique_ptr<runtime::Connection> make_relayed_bytes(std::shared_ptr<transport::Stream> stream,
                                                         const PeerId& peer,
                                                         const PeerId& relay);
 
 // A message of the relay protocols with its length in front, within the stream's deadline; not one
 // byte more is taken. Errors: peer_broke_protocol also for an end in place of the message.
-Task<Result<Bytes>> read_relay_message(Stream& stream);
+Task<Result<Bytes>> read_relay_message(transport::Stream& stream);
 
 }  // namespace dedloc::p2p

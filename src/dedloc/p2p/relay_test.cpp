@@ -566,14 +566,15 @@ class BareRelayTest : public RelayTest {
         const auto address = wire::Multiaddr::from_text(host->addresses().at(0)).value();
         runtime::SocketAddress socket{.host = *address.host(), .port = *address.tcp_port()};
         auto raw = co_await machine_->network().connect(socket, TimePoint::never());
-        auto context = UpgradeContext::make(identity_).value();
-        auto secured = co_await upgrade_dialled(
+        auto context = transport::UpgradeContext::make(identity_).value();
+        auto secured = co_await transport::upgrade_dialled(
             *std::move(raw), std::move(context), host->id(), machine_->clock());
-        PeerConnection::Settings settings{.executor = world_.executor(),
-                                          .clock = machine_->clock(),
-                                          .memory = nullptr,
-                                          .keep_alive_interval = keep_alive_interval,
-                                          .keep_alive_answer_max = keep_alive_answer_max};
+        PeerConnection::Settings settings{
+            .executor = world_.executor(),
+            .clock = machine_->clock(),
+            .memory = nullptr,
+            .keep_alive_interval = transport::keep_alive_interval,
+            .keep_alive_answer_max = transport::keep_alive_answer_max};
         connection_ = std::make_shared<PeerConnection>(*std::move(secured), std::move(settings));
         connection_->start(scope_);
     }
@@ -583,10 +584,10 @@ class BareRelayTest : public RelayTest {
         world_.run_task(ask_task(std::string(protocol), std::move(message), &answer));
         return answer;
     }
-    Task<std::unique_ptr<Stream>> opened_with(std::string protocol, Bytes message) {
+    Task<std::unique_ptr<transport::Stream>> opened_with(std::string protocol, Bytes message) {
         const TimePoint deadline = machine_->clock().now() + 60s;
         auto opened = co_await connection_->open_stream(deadline);
-        std::unique_ptr<Stream> stream = *std::move(opened);
+        std::unique_ptr<transport::Stream> stream = *std::move(opened);
         stream->set_deadline(deadline);
         stream->propose(protocol);
         stream->write(std::move(message));
@@ -619,10 +620,10 @@ class BareRelayTest : public RelayTest {
     }
 
     // The first bytes of what identify would tell, kept where they are welcome.
-    Task<void> begin_push(std::vector<std::shared_ptr<Stream>>* streams) {
+    Task<void> begin_push(std::vector<std::shared_ptr<transport::Stream>>* streams) {
         const TimePoint deadline = machine_->clock().now() + 60s;
         auto opened = co_await connection_->open_stream(deadline);
-        std::shared_ptr<Stream> stream = *std::move(opened);
+        std::shared_ptr<transport::Stream> stream = *std::move(opened);
         stream->set_deadline(deadline);
         stream->propose(std::string(wire::identify_push_protocol));
         stream->write(Bytes(1, 100));
@@ -637,7 +638,7 @@ class BareRelayTest : public RelayTest {
     }
 
     sim::SimNode* machine_ = nullptr;
-    std::vector<std::shared_ptr<Stream>> circuits_;
+    std::vector<std::shared_ptr<transport::Stream>> circuits_;
     security::Identity identity_ = security::Identity::from_seed(Bytes(32, 99)).value();
     std::shared_ptr<PeerConnection> connection_;
     runtime::Scope scope_{world_.executor()};
@@ -696,10 +697,10 @@ TEST_F(BareRelayTest, silent_circuits_do_not_keep_a_peer_out) {
     reserve_at(b, middle);
     connect_to(middle);
     std::vector<Task<void>> opening;
-    for (std::size_t i = 0; i < handshakes_inbound_max; ++i)
+    for (std::size_t i = 0; i < transport::handshakes_inbound_max; ++i)
         opening.push_back(hold_circuit(b.id()));
     world_.run_task(runtime::all_of(std::move(opening)));
-    ASSERT_EQ(circuits_.size(), handshakes_inbound_max);
+    ASSERT_EQ(circuits_.size(), transport::handshakes_inbound_max);
 
     Host& a = hidden();
     const auto peer = dial(a, b.addresses().at(0));
@@ -728,7 +729,7 @@ TEST_F(BareRelayTest, of_the_protocols_that_a_peer_tells_a_bounded_number_is_rem
 TEST_F(BareRelayTest, news_of_a_peer_that_never_end_are_few_at_a_time) {
     Host& b = add(options({.is_relay = false, .dialable = true}));
     connect_to(b);
-    std::vector<std::shared_ptr<Stream>> streams;
+    std::vector<std::shared_ptr<transport::Stream>> streams;
     for (std::size_t i = 0; i < 10; ++i) world_.run_task(begin_push(&streams));
     EXPECT_EQ(streams.size(), identify_pushes_per_peer_max);
 }

@@ -12,7 +12,7 @@ namespace {
 
 class RpcMessageStream final : public MessageStream {
   public:
-    RpcMessageStream(std::shared_ptr<Stream> stream, std::shared_ptr<MethodFacts> facts)
+    RpcMessageStream(std::shared_ptr<transport::Stream> stream, std::shared_ptr<MethodFacts> facts)
         : stream_(std::move(stream)), facts_(std::move(facts)) {}
     ~RpcMessageStream() override {
         stream_->unwatch();
@@ -83,7 +83,7 @@ class RpcMessageStream final : public MessageStream {
 
     void learn(std::size_t bytes) {
         moved_ += bytes;
-        if (facts_ && moved_ >= bulk_stream_bytes_min) facts_->is_bulk = true;
+        if (facts_ && moved_ >= transport::bulk_stream_bytes_min) facts_->is_bulk = true;
     }
 
     static Result<Header> parse(ByteView bytes) {
@@ -129,7 +129,7 @@ class RpcMessageStream final : public MessageStream {
         return error;
     }
 
-    std::shared_ptr<Stream> stream_;
+    std::shared_ptr<transport::Stream> stream_;
     std::shared_ptr<MethodFacts> facts_;
     std::uint64_t moved_ = 0;
     bool ended_ = false;
@@ -149,7 +149,9 @@ Result<Bytes> encode_call(const wire::CallId& id, const std::string& method, Byt
                       call_bytes_max);
 }
 
-Task<Result<Bytes>> finish_call(std::unique_ptr<Stream> stream, wire::CallId id, Bytes request) {
+Task<Result<Bytes>> finish_call(std::unique_ptr<transport::Stream> stream,
+                                wire::CallId id,
+                                Bytes request) {
     stream->write(std::move(request));
     auto envelope = co_await stream->read_prefixed(wire::unary_envelope_bytes_max);
     if (!envelope) co_return std::move(envelope).error();
@@ -166,7 +168,7 @@ Task<Result<Bytes>> finish_call(std::unique_ptr<Stream> stream, wire::CallId id,
     co_return *std::move(answer->response);
 }
 
-Task<Result<wire::UnaryRequest>> read_call(Stream& stream) {
+Task<Result<wire::UnaryRequest>> read_call(transport::Stream& stream) {
     auto envelope = co_await stream.read_prefixed(wire::unary_envelope_bytes_max);
     if (!envelope) co_return std::move(envelope).error();
     if (!*envelope) co_return Error(ErrorKind::peer_gone, "the caller closed the stream");
@@ -184,7 +186,7 @@ Bytes encode_answer(const wire::CallId& id, const Result<Bytes>& answer) {
     return wire::encode_unary_error(id, wire::error_to_text(answer.error()));
 }
 
-std::unique_ptr<MessageStream> make_message_stream(std::shared_ptr<Stream> stream,
+std::unique_ptr<MessageStream> make_message_stream(std::shared_ptr<transport::Stream> stream,
                                                    std::shared_ptr<MethodFacts> facts) {
     return std::make_unique<RpcMessageStream>(std::move(stream), std::move(facts));
 }

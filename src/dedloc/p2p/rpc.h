@@ -13,7 +13,7 @@
 #include <memory>
 
 #include "dedloc/p2p/host.h"
-#include "dedloc/p2p/stream.h"
+#include "dedloc/transport/stream.h"
 #include "dedloc/wire/rpc_frames.h"
 
 namespace dedloc::p2p {
@@ -21,10 +21,12 @@ namespace dedloc::p2p {
 // The request as bytes of a stream; bad_input when it is too large.
 Result<Bytes> encode_call(const wire::CallId& id, const std::string& method, ByteView request);
 // The caller's side, after propose(): sends the request, waits for the answer.
-Task<Result<Bytes>> finish_call(std::unique_ptr<Stream> stream, wire::CallId id, Bytes request);
+Task<Result<Bytes>> finish_call(std::unique_ptr<transport::Stream> stream,
+                                wire::CallId id,
+                                Bytes request);
 
 // The callee's side: reads the request; writes the answer and ends our half.
-Task<Result<wire::UnaryRequest>> read_call(Stream& stream);
+Task<Result<wire::UnaryRequest>> read_call(transport::Stream& stream);
 Bytes encode_answer(const wire::CallId& id, const Result<Bytes>& answer);
 
 // Facts about what streams of one method were seen to carry.
@@ -32,7 +34,7 @@ struct MethodFacts {
     bool is_bulk = false;  // one of them has moved bulk_stream_bytes_min
 };
 // `facts`, where given, learn from this stream.
-std::unique_ptr<MessageStream> make_message_stream(std::shared_ptr<Stream> stream,
+std::unique_ptr<MessageStream> make_message_stream(std::shared_ptr<transport::Stream> stream,
                                                    std::shared_ptr<MethodFacts> facts = nullptr);
 
 }  // namespace dedloc::p2p

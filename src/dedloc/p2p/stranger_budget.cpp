@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "dedloc/p2p/inbound_handshakes.h"
 #include "dedloc/p2p/ip_family.h"
 #include "dedloc/p2p/limits.h"
+#include "dedloc/transport/inbound_handshakes.h"
 
 namespace dedloc::p2p {
 
@@ -25,7 +25,9 @@ constexpr Share share_of_newcomers{
     .work_part = 50, .work_burst = 100ms, .bytes_per_s = 16u << 10, .bytes_burst = 256u << 10};
 
 // An IPv4 address; of IPv6, what one household may have at most.
-std::string address_of(const std::string& ip) { return is_ip6(ip) ? network_of(ip) : ip; }
+std::string address_of(const std::string& ip) {
+    return is_ip6(ip) ? transport::network_of(ip) : ip;
+}
 
 }  // namespace
 
@@ -73,7 +75,7 @@ bool StrangerBudget::goes_first(const std::string& address, TimePoint now) const
 void StrangerBudget::spend(const Asker& asker, const Cost& cost, TimePoint now) {
     const std::string address = address_of(asker.address);
     meter_of(addresses_, address, now).spend(share_of_newcomer, cost, now);
-    const std::string network = network_of(asker.address);
+    const std::string network = transport::network_of(asker.address);
     Meter& of_network = meter_of(networks_, network, now);
     const bool all_are_over = all_.over(share_of_all, now) > Duration(0) ||
                               of_network.over(share_of_network, now) > Duration(0);
@@ -87,7 +89,7 @@ Duration StrangerBudget::wait(const Asker& asker, TimePoint now) const {
     const Duration own =
         asker.peer.empty() ? Duration(0) : over(peers_, asker.peer, share_of_peer, now);
     const Duration shared =
-        std::max(over(networks_, network_of(asker.address), share_of_network, now),
+        std::max(over(networks_, transport::network_of(asker.address), share_of_network, now),
                  all_.over(share_of_all, now));
     if (shared == Duration(0) || goes_first(address_of(asker.address), now)) return own;
     return std::max(own, shared);

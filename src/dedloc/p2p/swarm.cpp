@@ -79,7 +79,7 @@ Task<void> Swarm::accept_loop(std::shared_ptr<runtime::Listener> listener) {
 
 // Null: there is no room, and nobody can be asked to go.
 Swarm::SeatPtr Swarm::seat_for(const std::string& ip) {
-    if (strangers_.size() >= handshakes_inbound_max) {
+    if (strangers_.size() >= transport::handshakes_inbound_max) {
         const auto task = strangers_.unseat_one_for(ip, options_.clock.now());
         if (!task) return nullptr;
         scope_.cancel_task(*task);
@@ -95,7 +95,8 @@ Task<void> Swarm::take_inbound(std::unique_ptr<runtime::Connection> raw, SeatPtr
     const std::string from = raw->remote().text();
     std::string address = raw->remote().host;
     co_await wait_at_the_door(std::move(address));
-    auto secured = co_await upgrade_accepted(std::move(raw), options_.upgrades, options_.clock);
+    auto secured =
+        co_await transport::upgrade_accepted(std::move(raw), options_.upgrades, options_.clock);
     if (!secured) {
         log(LogLevel::debug, "p2p", "inbound from {}: {}", from, secured.error().message());
         co_return;
@@ -131,7 +132,7 @@ Task<Result<Swarm::Reached>> Swarm::reach_plain(wire::Multiaddr address,
     std::uint16_t port = 0;
     if (options_.from_listen_port && options_.from_listen_port(socket.host))
         port = listen_port_for(socket);
-    Opening opening = Opening::guess;
+    transport::Opening opening = transport::Opening::guess;
     // At most three tries: each of the two choices is given up once.
     for (;;) {
         auto connecting = port != 0 ? options_.network.connect_from(port, socket, deadline)
@@ -142,7 +143,7 @@ Task<Result<Swarm::Reached>> Swarm::reach_plain(wire::Multiaddr address,
             continue;
         }
         if (!raw) co_return std::move(raw).error();
-        auto secured = co_await upgrade_dialled(
+        auto secured = co_await transport::upgrade_dialled(
             *std::move(raw), options_.upgrades, expected, options_.clock, opening);
         if (secured) {
             Reached reached;
@@ -151,10 +152,10 @@ Task<Result<Swarm::Reached>> Swarm::reach_plain(wire::Multiaddr address,
             co_return reached;
         }
         const ErrorKind kind = secured.error().kind();
-        if (kind == ErrorKind::unsupported && opening == Opening::guess &&
+        if (kind == ErrorKind::unsupported && opening == transport::Opening::guess &&
             options_.upgrades->settings.protocols.size() > 1) {
             // The guess was wrong: ask what the peer speaks. A round trip and a connection more.
-            opening = Opening::ask;
+            opening = transport::Opening::ask;
         } else if (port != 0 && kind != ErrorKind::conflict && kind != ErrorKind::timeout) {
             // Two that dial each other from their listen ports at once get one connection with two
             // clients.
@@ -305,9 +306,9 @@ Task<Result<PeerId>> Swarm::dial_unknown(wire::Multiaddr address, TimePoint dead
     co_return peer;
 }
 
-Task<Result<std::unique_ptr<Stream>>> Swarm::open_stream(PeerId peer,
-                                                         TimePoint deadline,
-                                                         bool is_bulk) {
+Task<Result<std::unique_ptr<transport::Stream>>> Swarm::open_stream(PeerId peer,
+                                                                    TimePoint deadline,
+                                                                    bool is_bulk) {
     // A connection may be lost between finding and using it: that costs one more dial, not a call.
     for (int tries = 0;; ++tries) {
         auto connected = co_await connect(peer, deadline);
@@ -322,7 +323,7 @@ Task<Result<std::unique_ptr<Stream>>> Swarm::open_stream(PeerId peer,
 
 // ---------------------------------------------------------------------------------- connections
 
-Swarm::ConnectionPtr Swarm::make_connection(SecureConnection secured, Origin origin) {
+Swarm::ConnectionPtr Swarm::make_connection(transport::SecureConnection secured, Origin origin) {
     PeerConnection::Settings settings{
         .executor = options_.executor,
         .clock = options_.clock,
@@ -341,7 +342,7 @@ Swarm::ConnectionPtr Swarm::make_connection(SecureConnection secured, Origin ori
     }
     auto connection = std::make_shared<PeerConnection>(std::move(secured), std::move(settings));
     const std::weak_ptr<PeerConnection> weak = connection;
-    connection->on_inbound = [this, weak](std::shared_ptr<YamuxStream> stream) {
+    connection->on_inbound = [this, weak](std::shared_ptr<transport::YamuxStream> stream) {
         const ConnectionPtr alive = weak.lock();
         if (alive && on_stream)
             on_stream(alive, std::move(stream));
@@ -354,7 +355,7 @@ Swarm::ConnectionPtr Swarm::make_connection(SecureConnection secured, Origin ori
     return connection;
 }
 
-Result<Swarm::ConnectionPtr> Swarm::add(SecureConnection secured, Origin origin) {
+Result<Swarm::ConnectionPtr> Swarm::add(transport::SecureConnection secured, Origin origin) {
     const PeerId peer = secured.remote;
     if (closing_) return Error(ErrorKind::peer_gone, "this host is stopping");
     const auto twins_now = [&] {

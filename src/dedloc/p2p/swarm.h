@@ -28,11 +28,11 @@
 #include "dedloc/base/random.h"
 #include "dedloc/p2p/address_book.h"
 #include "dedloc/p2p/connection.h"
-#include "dedloc/p2p/inbound_handshakes.h"
-#include "dedloc/p2p/lane_bundle.h"
 #include "dedloc/p2p/stranger_budget.h"
 #include "dedloc/runtime/network.h"
 #include "dedloc/runtime/scope.h"
+#include "dedloc/transport/inbound_handshakes.h"
+#include "dedloc/transport/lane_bundle.h"
 
 namespace dedloc::p2p {
 
@@ -43,7 +43,7 @@ class Swarm {
         runtime::Clock& clock;
         runtime::Network& network;
         security::Identity identity;
-        std::shared_ptr<const UpgradeContext> upgrades;
+        std::shared_ptr<const transport::UpgradeContext> upgrades;
         Duration keep_alive_interval;
         Duration keep_alive_answer_max;
         // Connections to all peers together, each lane of a bundle counted; when they are there, a
@@ -64,7 +64,7 @@ class Swarm {
     ~Swarm();
 
     // Set before anything is dialled or listened on.
-    std::function<void(ConnectionPtr, std::shared_ptr<YamuxStream>)> on_stream;
+    std::function<void(ConnectionPtr, std::shared_ptr<transport::YamuxStream>)> on_stream;
     std::function<void(ConnectionPtr)> on_connection;            // every new one
     std::function<void(const PeerId&, bool connected)> on_peer;  // the first, the last of a peer
     // It could not be dialled, or over a relay only: perhaps it cannot dial us, either.
@@ -83,9 +83,9 @@ class Swarm {
     Task<Result<void>> connect(PeerId peer, TimePoint deadline);
     Task<Result<PeerId>> dial(wire::Multiaddr address, TimePoint deadline);
     // `is_bulk`: on lanes where there are some.
-    Task<Result<std::unique_ptr<Stream>>> open_stream(PeerId peer,
-                                                      TimePoint deadline,
-                                                      bool is_bulk = false);
+    Task<Result<std::unique_ptr<transport::Stream>>> open_stream(PeerId peer,
+                                                                 TimePoint deadline,
+                                                                 bool is_bulk = false);
 
     // The connection new streams belong on; null when there is none.
     ConnectionPtr best(const PeerId& peer) const;
@@ -100,7 +100,7 @@ class Swarm {
     // --- relays and NATs (swarm_nat.cpp) ---
     // Begins to upgrade a circuit that `caller` opened to us; the relay's word for who it is must
     // be true. overloaded: there is no room.
-    Ok take_circuit(std::shared_ptr<Stream> stream, PeerId caller, PeerId relay);
+    Ok take_circuit(std::shared_ptr<transport::Stream> stream, PeerId caller, PeerId relay);
     // All at once, though there is a relayed connection; the first that is the peer counts. `path`:
     // what that connection is then.
     Task<Result<void>> dial_direct(PeerId peer,
@@ -152,12 +152,12 @@ class Swarm {
     struct Punch;
     using PunchPtr = std::shared_ptr<Punch>;
     struct Reached {
-        SecureConnection secured;
+        transport::SecureConnection secured;
         Origin origin;
     };
 
     Task<void> accept_loop(std::shared_ptr<runtime::Listener> listener);
-    using SeatPtr = std::unique_ptr<InboundHandshakes::Seat>;
+    using SeatPtr = std::unique_ptr<transport::InboundHandshakes::Seat>;
     SeatPtr seat_for(const std::string& ip);
     // `handshake` holds the seat of that number.
     void start_handshake(std::string name, std::uint64_t seat, Task<void> handshake);
@@ -176,11 +176,11 @@ class Swarm {
     void make_room_for_stranger(const std::string& address);
     void give_back_memory();
     Task<void> take_inbound(std::unique_ptr<runtime::Connection> raw, SeatPtr seat);
-    Task<void> upgrade_circuit(std::shared_ptr<Stream> stream,
+    Task<void> upgrade_circuit(std::shared_ptr<transport::Stream> stream,
                                PeerId caller,
                                PeerId relay,
                                SeatPtr seat);
-    Result<ConnectionPtr> add_circuit(Result<SecureConnection> secured,
+    Result<ConnectionPtr> add_circuit(Result<transport::SecureConnection> secured,
                                       const PeerId& caller,
                                       const PeerId& relay);
     Result<DialPtr> start_dial(const PeerId& peer);
@@ -206,8 +206,8 @@ class Swarm {
                               SeatPtr seat);
     Task<Result<void>> finish_punch(PunchPtr punch, std::unique_ptr<runtime::Connection> raw);
     Task<Result<PeerId>> dial_unknown(wire::Multiaddr address, TimePoint deadline);
-    Result<ConnectionPtr> add(SecureConnection secured, Origin origin);
-    ConnectionPtr make_connection(SecureConnection secured, Origin origin);
+    Result<ConnectionPtr> add(transport::SecureConnection secured, Origin origin);
+    ConnectionPtr make_connection(transport::SecureConnection secured, Origin origin);
 
     // The bundles to one peer: the one for new streams, and those that end.
     struct Bundles {
@@ -220,11 +220,11 @@ class Swarm {
     class BundlingWait;
     void consider_lanes(const ConnectionPtr& busy);
     Task<void> open_lane(runtime::SocketAddress address,
-                         LaneGreeting greeting,
+                         transport::LaneGreeting greeting,
                          std::shared_ptr<Bundling> bundling);
     Task<void> open_bundle(ConnectionPtr main, std::size_t count);
-    Task<void> take_lane(SecureConnection accepted);
-    bool add_bundle(SecureConnection secured, LaneBundle* bundle);
+    Task<void> take_lane(transport::SecureConnection accepted);
+    bool add_bundle(transport::SecureConnection secured, transport::LaneBundle* bundle);
     void remove_bundle(const PeerConnection* connection);
     void close_bundles(const PeerId& peer, const Error& reason);
     ConnectionPtr choose(const PeerId& peer, bool direct_only) const;
@@ -235,17 +235,18 @@ class Swarm {
 
     Options options_;
     runtime::Scope& scope_;
-    std::shared_ptr<StreamMemory> stream_memory_ = std::make_shared<StreamMemory>();
+    std::shared_ptr<transport::StreamMemory> stream_memory_ =
+        std::make_shared<transport::StreamMemory>();
     StrangerBudget budget_;
     std::size_t strangers_gone_ = 0;  // since memory was given back
-    std::shared_ptr<LaneMemory> lane_memory_ = std::make_shared<LaneMemory>();
+    std::shared_ptr<transport::LaneMemory> lane_memory_ = std::make_shared<transport::LaneMemory>();
     AddressBook addresses_;
     std::vector<std::shared_ptr<runtime::Listener>> listeners_;
     std::map<PeerId, std::vector<ConnectionPtr>> peers_;
     std::size_t connections_count_ = 0;
     std::set<PeerId> protected_;
     std::set<PeerId> vouched_for_;
-    InboundHandshakes strangers_;
+    transport::InboundHandshakes strangers_;
     std::map<PeerId, DialPtr> dials_;
     std::map<PeerId, Backoff> backoffs_;
     std::vector<PunchPtr> punches_;

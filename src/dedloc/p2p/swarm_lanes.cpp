@@ -29,7 +29,9 @@ struct Swarm::Bundling {
 // An accepted lane that waits for its siblings. When it has to go, they need not wait any longer.
 class Swarm::BundlingWait {
   public:
-    BundlingWait(Swarm& swarm, const LaneGreeting& greeting, std::shared_ptr<Bundling> bundling)
+    BundlingWait(Swarm& swarm,
+                 const transport::LaneGreeting& greeting,
+                 std::shared_ptr<Bundling> bundling)
         : swarm_(swarm), bundle_(greeting.bundle), bundling_(std::move(bundling)) {}
     ~BundlingWait() {
         if (bundling_->done.is_set()) return;
@@ -60,13 +62,13 @@ void Swarm::consider_lanes(const ConnectionPtr& busy) {
     const PeerId& peer = busy->remote();
     const ConnectionPtr main = direct(peer);
     if (closing_ || !main || !main->is_dialler() || main->origin().path != Path::direct ||
-        !main->offers(std::string(lane_protocol)))
+        !main->offers(std::string(transport::lane_protocol)))
         return;
     const auto round_trip = main->distance();
     if (!round_trip) return;
     const ConnectionPtr now = bulk(peer);
     const double rate = std::max(main->bytes_per_s_peak(), now ? now->bytes_per_s_peak() : 0.0);
-    const std::size_t wanted = lanes_wanted(rate, *round_trip);
+    const std::size_t wanted = transport::lanes_wanted(rate, *round_trip);
     if (wanted < 2 || wanted <= lanes_to(peer)) return;
     Bundles& bundles = bundles_[peer];
     if (bundles.opening || options_.clock.now() < bundles.not_before) return;
@@ -75,19 +77,19 @@ void Swarm::consider_lanes(const ConnectionPtr& busy) {
 }
 
 Task<void> Swarm::open_lane(runtime::SocketAddress address,
-                            LaneGreeting greeting,
+                            transport::LaneGreeting greeting,
                             std::shared_ptr<Bundling> bundling) {
-    const TimePoint deadline = options_.clock.now() + upgrade_max;
+    const TimePoint deadline = options_.clock.now() + transport::upgrade_max;
     auto raw = co_await options_.network.connect(address, deadline);
     if (!raw) co_return;
-    auto lane = co_await greet_lane(*std::move(raw), greeting, options_.clock);
+    auto lane = co_await transport::greet_lane(*std::move(raw), greeting, options_.clock);
     if (lane) bundling->lanes[greeting.index] = *std::move(lane);
 }
 
 Task<void> Swarm::open_bundle(ConnectionPtr main, std::size_t count) {
     const PeerId peer = main->remote();
     auto bundling = std::make_shared<Bundling>(static_cast<std::uint8_t>(count), options_.executor);
-    LaneGreeting greeting;
+    transport::LaneGreeting greeting;
     greeting.count = static_cast<std::uint8_t>(count);
     security::secure_random(greeting.bundle);
     std::vector<Task<void>> opening;
@@ -98,24 +100,25 @@ Task<void> Swarm::open_bundle(ConnectionPtr main, std::size_t count) {
     co_await runtime::all_of(std::move(opening));
     bool made = false;
     if (bundling->missing() == 0) {
-        auto lanes =
-            make_lane_bundle(std::move(bundling->lanes), lane_memory_, options_.executor, scope_);
-        LaneBundle* const bundle = lanes.get();
-        auto secured = co_await upgrade_dialled(
-            std::move(lanes), options_.upgrades, peer, options_.clock, Opening::ask);
+        auto lanes = transport::make_lane_bundle(
+            std::move(bundling->lanes), lane_memory_, options_.executor, scope_);
+        transport::LaneBundle* const bundle = lanes.get();
+        auto secured = co_await transport::upgrade_dialled(
+            std::move(lanes), options_.upgrades, peer, options_.clock, transport::Opening::ask);
         made = secured && add_bundle(*std::move(secured), bundle);
     }
     Bundles& bundles = bundles_[peer];
     bundles.opening = false;
-    bundles.not_before = options_.clock.now() + (made ? Duration(0) : lane_retry_pause);
+    bundles.not_before = options_.clock.now() + (made ? Duration(0) : transport::lane_retry_pause);
     if (!bundles.current && bundles.all.empty() && !direct(peer)) bundles_.erase(peer);
 }
 
 // An accepted lane waits here for its siblings; the last one to come goes on for all.
-Task<void> Swarm::take_lane(SecureConnection accepted) {
-    const LaneGreeting greeting = *accepted.lane;
+Task<void> Swarm::take_lane(transport::SecureConnection accepted) {
+    const transport::LaneGreeting greeting = *accepted.lane;
     const auto found = bundlings_.find(greeting.bundle);
-    if (found == bundlings_.end() && bundlings_.size() >= lane_bundles_pending_max) co_return;
+    if (found == bundlings_.end() && bundlings_.size() >= transport::lane_bundles_pending_max)
+        co_return;
     std::shared_ptr<Bundling> bundling =
         found != bundlings_.end() ? found->second
                                   : std::make_shared<Bundling>(greeting.count, options_.executor);
@@ -125,26 +128,28 @@ Task<void> Swarm::take_lane(SecureConnection accepted) {
     bundling->lanes[greeting.index] = std::move(accepted.raw);
     if (bundling->missing() > 0) {
         const BundlingWait wait(*this, greeting, bundling);
-        const TimePoint until = options_.clock.now() + negotiation_max;
+        const TimePoint until = options_.clock.now() + transport::negotiation_max;
         (void)co_await bundling->done.wait_until(options_.clock, until);
         co_return;
     }
     bundling->done.set();
     bundlings_.erase(greeting.bundle);
-    auto lanes =
-        make_lane_bundle(std::move(bundling->lanes), lane_memory_, options_.executor, scope_);
-    LaneBundle* const bundle = lanes.get();
-    auto secured = co_await upgrade_accepted(std::move(lanes), options_.upgrades, options_.clock);
+    auto lanes = transport::make_lane_bundle(
+        std::move(bundling->lanes), lane_memory_, options_.executor, scope_);
+    transport::LaneBundle* const bundle = lanes.get();
+    auto secured =
+        co_await transport::upgrade_accepted(std::move(lanes), options_.upgrades, options_.clock);
     if (secured && !secured->lane) (void)add_bundle(*std::move(secured), bundle);
 }
 
 // `bundle` is what lies under `secured`.
-bool Swarm::add_bundle(SecureConnection secured, LaneBundle* bundle) {
+bool Swarm::add_bundle(transport::SecureConnection secured, transport::LaneBundle* bundle) {
     const PeerId peer = secured.remote;
     const ConnectionPtr main = direct(peer);
     if (closing_ || !main) return false;
     // Lanes are only speed: who has used a connection of late keeps it.
-    if (!make_room_for(bundle->lanes(), lane_room_unused_min) || main->is_closed()) return false;
+    if (!make_room_for(bundle->lanes(), transport::lane_room_unused_min) || main->is_closed())
+        return false;
     bundle->trust();
     Origin origin;
     origin.lanes = bundle->lanes();

@@ -51,14 +51,14 @@ Task<Result<Swarm::Reached>> Swarm::reach_relayed(wire::Multiaddr address,
                              address.text());
     const wire::Multiaddr relay_address = *address.relay();
     const PeerId relay = *relay_address.peer();
-    Opening opening = Opening::guess;
+    transport::Opening opening = transport::Opening::guess;
     for (;;) {
         auto connection = co_await connect_to_relay(relay_address, deadline);
         if (!connection) co_return std::move(connection).error();
         auto stream = co_await open_circuit(*connection, expected, deadline);
         if (!stream) co_return std::move(stream).error();
         auto raw = make_relayed_bytes(*std::move(stream), expected, relay);
-        auto secured = co_await upgrade_dialled(
+        auto secured = co_await transport::upgrade_dialled(
             std::move(raw), options_.upgrades, expected, options_.clock, opening);
         if (secured) {
             Reached reached;
@@ -67,15 +67,15 @@ Task<Result<Swarm::Reached>> Swarm::reach_relayed(wire::Multiaddr address,
             reached.origin.path = Path::relayed;
             co_return reached;
         }
-        if (secured.error().kind() != ErrorKind::unsupported || opening == Opening::ask)
+        if (secured.error().kind() != ErrorKind::unsupported || opening == transport::Opening::ask)
             co_return std::move(secured).error();
-        opening = Opening::ask;
+        opening = transport::Opening::ask;
     }
 }
 
 // Whoever comes over one relay comes from one network, to us: ids cost nothing, and are not shown
 // yet.
-Ok Swarm::take_circuit(std::shared_ptr<Stream> stream, PeerId caller, PeerId relay) {
+Ok Swarm::take_circuit(std::shared_ptr<transport::Stream> stream, PeerId caller, PeerId relay) {
     SeatPtr seat = seat_for(relay.text());
     if (!seat) return Error(ErrorKind::overloaded, "too many strangers are at the door");
     const std::uint64_t number = seat->number();
@@ -85,14 +85,15 @@ Ok Swarm::take_circuit(std::shared_ptr<Stream> stream, PeerId caller, PeerId rel
     return {};
 }
 
-Task<void> Swarm::upgrade_circuit(std::shared_ptr<Stream> stream,
+Task<void> Swarm::upgrade_circuit(std::shared_ptr<transport::Stream> stream,
                                   PeerId caller,
                                   PeerId relay,
                                   SeatPtr seat) {
     std::string address = relay.text();
     co_await wait_at_the_door(std::move(address));
     auto raw = make_relayed_bytes(std::move(stream), caller, relay);
-    auto secured = co_await upgrade_accepted(std::move(raw), options_.upgrades, options_.clock);
+    auto secured =
+        co_await transport::upgrade_accepted(std::move(raw), options_.upgrades, options_.clock);
     seat.reset();
     const auto added = add_circuit(std::move(secured), caller, relay);
     if (!added)
@@ -103,7 +104,7 @@ Task<void> Swarm::upgrade_circuit(std::shared_ptr<Stream> stream,
             added.error().message());
 }
 
-Result<Swarm::ConnectionPtr> Swarm::add_circuit(Result<SecureConnection> secured,
+Result<Swarm::ConnectionPtr> Swarm::add_circuit(Result<transport::SecureConnection> secured,
                                                 const PeerId& caller,
                                                 const PeerId& relay) {
     if (!secured) return std::move(secured).error();
@@ -186,11 +187,13 @@ Task<void> Swarm::punch_accepted(PunchPtr punch,
 }
 
 Task<Result<void>> Swarm::finish_punch(PunchPtr punch, std::unique_ptr<runtime::Connection> raw) {
-    auto upgrading =
-        punch->as_client
-            ? upgrade_dialled(
-                  std::move(raw), options_.upgrades, punch->peer, options_.clock, Opening::ask)
-            : upgrade_accepted(std::move(raw), options_.upgrades, options_.clock);
+    auto upgrading = punch->as_client ? transport::upgrade_dialled(std::move(raw),
+                                                                   options_.upgrades,
+                                                                   punch->peer,
+                                                                   options_.clock,
+                                                                   transport::Opening::ask)
+                                      : transport::upgrade_accepted(
+                                            std::move(raw), options_.upgrades, options_.clock);
     auto secured = co_await std::move(upgrading);
     if (!secured) co_return std::move(secured).error();
     if (secured->remote != punch->peer)
@@ -238,14 +241,14 @@ namespace {
 
 Task<Result<void>> knock_as_stranger(runtime::Network& network,
                                      runtime::Clock& clock,
-                                     std::shared_ptr<const UpgradeContext> stranger,
+                                     std::shared_ptr<const transport::UpgradeContext> stranger,
                                      runtime::SocketAddress socket,
                                      PeerId peer,
                                      TimePoint deadline) {
     auto raw = co_await network.connect(socket, deadline);
     if (!raw) co_return std::move(raw).error();
-    auto secured =
-        co_await upgrade_dialled(*std::move(raw), std::move(stranger), peer, clock, Opening::ask);
+    auto secured = co_await transport::upgrade_dialled(
+        *std::move(raw), std::move(stranger), peer, clock, transport::Opening::ask);
     if (!secured) co_return std::move(secured).error();
     co_return Ok();
 }
@@ -254,8 +257,8 @@ Task<Result<void>> knock_as_stranger(runtime::Network& network,
 
 Task<Result<void>> Swarm::dial_back(wire::Multiaddr address, PeerId peer, TimePoint deadline) {
     // Under an id of its own: else the peer would take it for a second connection of ours.
-    auto stranger =
-        UpgradeContext::make(security::Identity::generate(), options_.upgrades->settings);
+    auto stranger = transport::UpgradeContext::make(security::Identity::generate(),
+                                                    options_.upgrades->settings);
     if (!stranger) co_return std::move(stranger).error();
     runtime::SocketAddress socket{.host = *address.host(), .port = *address.tcp_port()};
     const std::string what = "dialling back to " + address.text();

@@ -74,14 +74,14 @@ std::size_t Swarm::stranger_connections_max() const {
 // Whoever makes room is of the same address or network when that has too many, else the one of all
 // strangers that was unused longest.
 void Swarm::make_room_for_stranger(const std::string& address) {
-    const std::string network = network_of(address);
+    const std::string network = transport::network_of(address);
     std::vector<ConnectionPtr> of_address;
     std::vector<ConnectionPtr> of_network;
     auto all = dispensable(Duration(0));
     for (const ConnectionPtr& one : all) {
         const std::string theirs = address_behind(*one);
         if (theirs == address) of_address.push_back(one);
-        if (network_of(theirs) == network) of_network.push_back(one);
+        if (transport::network_of(theirs) == network) of_network.push_back(one);
     }
     if (of_address.size() >= stranger_connections_per_address_max)
         let_go(of_address.front());
@@ -94,7 +94,7 @@ void Swarm::make_room_for_stranger(const std::string& address) {
 // ----------------------------------------------------------------------------------------- memory
 
 void Swarm::limit_memory() {
-    StreamMemory& memory = *stream_memory_;
+    transport::StreamMemory& memory = *stream_memory_;
     if (options_.limits_strangers) {
         memory.strangers_part = stranger_bytes_part;
         memory.strangers_share_min = stranger_share_bytes_min;
@@ -104,8 +104,8 @@ void Swarm::limit_memory() {
         return static_cast<std::size_t>(
             std::clamp<std::uint64_t>(options_.memory_bytes / of_memory, host_bytes_min, most));
     };
-    memory.received_max = part(received_part_of_memory, host_received_bytes_max);
-    memory.queued_max = part(queued_part_of_memory, host_queued_bytes_max);
+    memory.received_max = part(received_part_of_memory, transport::host_received_bytes_max);
+    memory.queued_max = part(queued_part_of_memory, transport::host_queued_bytes_max);
 }
 
 // A flood's memory lies between what is in use, where nothing but this finds it.

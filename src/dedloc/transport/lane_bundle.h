@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "dedloc/base/time.h"
-#include "dedloc/p2p/limits.h"
 #include "dedloc/runtime/network.h"
 #include "dedloc/runtime/scope.h"
+#include "dedloc/transport/limits.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 class LaneBundle : public runtime::Connection {
   public:
@@ -48,4 +48,4 @@ std::unique_ptr<LaneBundle> make_lane_bundle(
 // 1: what there is suffices.
 std::size_t lanes_wanted(double bytes_per_s, Duration round_trip);
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

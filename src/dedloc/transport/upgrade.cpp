@@ -1,16 +1,16 @@
-#include "dedloc/p2p/upgrade.h"
+#include "dedloc/transport/upgrade.h"
 
 #include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
 
-#include "dedloc/p2p/limits.h"
 #include "dedloc/runtime/deadline.h"
+#include "dedloc/transport/limits.h"
 #include "dedloc/wire/multistream.h"
 #include "dedloc/wire/yamux_frame.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 namespace {
 
@@ -405,4 +405,4 @@ Task<Result<SecureConnection>> upgrade_accepted(std::unique_ptr<runtime::Connect
     co_return connection;
 }
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

@@ -1,18 +1,18 @@
 // Bundles of lanes on the simulator's byte links: order, hostile pieces, ends; and hosts that open
 // them by themselves.
-#include "dedloc/p2p/lane_bundle.h"
+#include "dedloc/transport/lane_bundle.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
 
 #include "dedloc/p2p/diagnostics.h"
 #include "dedloc/p2p/host_testing.h"
-#include "dedloc/p2p/limits.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/sim/world.h"
+#include "dedloc/transport/limits.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 namespace {
 
 using Lanes = std::vector<std::unique_ptr<runtime::Connection>>;
@@ -288,7 +288,7 @@ TEST_F(Bundles, a_lost_lane_ends_the_bundle) {
 
 // ---- hosts
 
-Task<void> swallow(std::unique_ptr<MessageStream> stream, std::size_t* bytes) {
+Task<void> swallow(std::unique_ptr<p2p::MessageStream> stream, std::size_t* bytes) {
     for (;;) {
         auto message = co_await stream->read();
         if (!message || !*message) break;
@@ -302,7 +302,7 @@ Task<void> swallow(std::unique_ptr<MessageStream> stream, std::size_t* bytes) {
 // tested is that lanes are opened, used by bulk and by bulk alone, and go with the peer.
 class FarHosts : public ::testing::Test {
   protected:
-    void SetUp() override { start(connections_max); }
+    void SetUp() override { start(p2p::connections_max); }
     void start(std::size_t connections) {
         sim::LinkOptions link;
         link.latency = 150ms;
@@ -310,10 +310,10 @@ class FarHosts : public ::testing::Test {
         world_.set_default_link(link);
         for (std::uint8_t i = 0; i < 2; ++i) {
             sim::SimNode& node = world_.add_node({});
-            HostOptions options = simulated_host(world_, node, i);
+            p2p::HostOptions options = p2p::simulated_host(world_, node, i);
             options.connections_max = connections;
-            hosts_[i] = make_host(std::move(options)).value();
-            hosts_[i]->handle_call("echo", echo);
+            hosts_[i] = p2p::make_host(std::move(options)).value();
+            hosts_[i]->handle_call("echo", p2p::echo);
             hosts_[i]->handle_stream("bulk", [this, i](auto stream) {
                 return swallow(std::move(stream), &arrived_[i]);
             });
@@ -328,8 +328,9 @@ class FarHosts : public ::testing::Test {
     Task<void> be_visited_by(std::size_t guests) {
         for (std::size_t i = 0; i < guests; ++i) {
             const auto seed = static_cast<std::uint8_t>(2 + i);
-            guests_.push_back(make_host(simulated_host(world_, world_.add_node({}), seed)).value());
-            Host& guest = *guests_.back();
+            guests_.push_back(
+                p2p::make_host(p2p::simulated_host(world_, world_.add_node({}), seed)).value());
+            p2p::Host& guest = *guests_.back();
             const PeerId house = hosts_[1]->id();
             guest.add_addresses(house, hosts_[1]->addresses());
             const TimePoint deadline = guest.clock().now() + 60s;
@@ -350,7 +351,7 @@ class FarHosts : public ::testing::Test {
     }
     // `pause`: after each megabyte.
     Task<void> send(std::size_t from, std::size_t megabytes, Duration pause = Duration(0)) {
-        Host& host = *hosts_[from];
+        p2p::Host& host = *hosts_[from];
         const PeerId peer = hosts_[1 - from]->id();
         const TimePoint deadline = host.clock().now() + 60s;
         auto opened = co_await host.open_stream(peer, "bulk", deadline);
@@ -368,7 +369,7 @@ class FarHosts : public ::testing::Test {
         EXPECT_TRUE(end);
     }
     Task<void> call(Duration* took) {
-        Host& host = *hosts_[0];
+        p2p::Host& host = *hosts_[0];
         const TimePoint begun = host.clock().now();
         const PeerId peer = hosts_[1]->id();
         Bytes request(100);
@@ -377,15 +378,15 @@ class FarHosts : public ::testing::Test {
         *took = host.clock().now() - begun;
     }
     std::size_t lanes(std::size_t from) {
-        const auto facts = view_of(*hosts_[from])->facts_of(hosts_[1 - from]->id());
+        const auto facts = p2p::view_of(*hosts_[from])->facts_of(hosts_[1 - from]->id());
         return facts ? facts->lanes : 0;
     }
 
     sim::World world_{6};
-    std::array<std::unique_ptr<Host>, 2> hosts_;
+    std::array<std::unique_ptr<p2p::Host>, 2> hosts_;
     std::array<std::size_t, 2> arrived_{};
-    std::vector<std::unique_ptr<Host>> guests_;
-    std::vector<std::unique_ptr<MessageStream>> streams_of_guests_;
+    std::vector<std::unique_ptr<p2p::Host>> guests_;
+    std::vector<std::unique_ptr<p2p::MessageStream>> streams_of_guests_;
 };
 
 TEST_F(FarHosts, open_lanes_by_themselves_and_both_send_bulk_over_them) {
@@ -414,7 +415,7 @@ TEST_F(FarHosts, lanes_go_with_the_peer_and_come_back_with_it) {
 TEST_F(FarHosts, a_stream_on_lanes_keeps_the_ordinary_connection_that_nothing_uses) {
     world_.run_task(send(0, 40));
     ASSERT_GE(lanes(0), 2u);
-    world_.run_task(send(0, 3, connection_idle_max));
+    world_.run_task(send(0, 3, p2p::connection_idle_max));
     EXPECT_GE(lanes(0), 2u);
     EXPECT_EQ(arrived_[1], 43u << 20);
 }
@@ -464,4 +465,4 @@ TEST_F(FarHosts, small_traffic_opens_none) {
 }
 
 }  // namespace
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

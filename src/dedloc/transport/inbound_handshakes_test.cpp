@@ -1,16 +1,16 @@
 // Strangers take all seats, and some have to go; and a peer gets in although they do.
-#include "dedloc/p2p/inbound_handshakes.h"
+#include "dedloc/transport/inbound_handshakes.h"
 
 #include <gtest/gtest.h>
 
 #include "dedloc/p2p/host_testing.h"
-#include "dedloc/p2p/limits.h"
 #include "dedloc/p2p/make_host.h"
-#include "dedloc/p2p/upgrade.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/sim/world.h"
+#include "dedloc/transport/limits.h"
+#include "dedloc/transport/upgrade.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 namespace {
 
 TEST(InboundHandshakes, the_oldest_of_the_network_with_most_seats_goes) {
@@ -86,9 +86,9 @@ TEST(InboundHandshakes, a_network_is_what_one_stranger_may_own) {
 
 class SilentStrangersTest : public ::testing::Test {
   protected:
-    std::unique_ptr<Host> host(sim::SimNode& node, std::uint8_t seed) {
-        HostOptions options = simulated_host(world_, node, seed);
-        return make_host(std::move(options)).value();
+    std::unique_ptr<p2p::Host> host(sim::SimNode& node, std::uint8_t seed) {
+        p2p::HostOptions options = p2p::simulated_host(world_, node, seed);
+        return p2p::make_host(std::move(options)).value();
     }
     // Connects again and again, says nothing, and keeps what it has.
     Task<void> keep_silent(int connections) {
@@ -117,7 +117,7 @@ class SilentStrangersTest : public ::testing::Test {
         (void)co_await silent_[number]->read_some(buffer);
         ++ended_;
     }
-    static Task<void> dial(Host* from, std::string address, Result<PeerId>* out) {
+    static Task<void> dial(p2p::Host* from, std::string address, Result<PeerId>* out) {
         const TimePoint deadline = from->clock().now() + 3s;
         auto peer = co_await from->dial(std::move(address), deadline);
         *out = std::move(peer);
@@ -178,4 +178,4 @@ TEST_F(SilentStrangersTest, a_thousand_of_them_do_not_keep_a_peer_out) {
 }
 
 }  // namespace
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

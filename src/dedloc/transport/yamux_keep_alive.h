@@ -7,7 +7,7 @@
 
 #include "dedloc/base/time.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 class KeepAlive {
   public:
@@ -42,4 +42,4 @@ class KeepAlive {
     std::optional<Duration> round_trip_;
 };
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

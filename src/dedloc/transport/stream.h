@@ -14,13 +14,13 @@
 
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/peer_id.h"
-#include "dedloc/p2p/yamux.h"
 #include "dedloc/runtime/clock.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/task.h"
+#include "dedloc/transport/yamux.h"
 #include "dedloc/wire/length_prefix.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 class Stream {
   public:
@@ -87,4 +87,4 @@ class Stream {
     std::string proposed_;  // until its echo was read
 };
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

@@ -1,11 +1,11 @@
-#include "dedloc/p2p/inbound_handshakes.h"
+#include "dedloc/transport/inbound_handshakes.h"
 
 #include <algorithm>
 
-#include "dedloc/p2p/limits.h"
+#include "dedloc/transport/limits.h"
 #include "dedloc/wire/multiaddr.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 namespace {
 
@@ -73,4 +73,4 @@ std::optional<runtime::TaskId> InboundHandshakes::unseat_one_for(const std::stri
     return task;
 }
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

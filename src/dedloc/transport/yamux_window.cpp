@@ -1,8 +1,8 @@
-#include "dedloc/p2p/yamux_window.h"
+#include "dedloc/transport/yamux_window.h"
 
 #include <algorithm>
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 namespace {
 
@@ -63,4 +63,4 @@ bool ReceiveWindow::start_grown(WindowBudget& budget) {
     return delta > 0;
 }
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

@@ -1,5 +1,5 @@
 // Upgrades between two machines of the simulator: what is agreed on, with whom, in which order.
-#include "dedloc/p2p/upgrade.h"
+#include "dedloc/transport/upgrade.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "dedloc/wire/multistream.h"
 #include "dedloc/wire/yamux_frame.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 namespace {
 
 using security::noise_protocol;
@@ -161,7 +161,7 @@ TEST_F(Upgrade, settings_that_name_no_protocol_or_a_strange_one_are_bad_input) {
     }
 }
 
-Task<void> call_echo(Host* host, PeerId peer, Result<Bytes>* answer) {
+Task<void> call_echo(p2p::Host* host, PeerId peer, Result<Bytes>* answer) {
     const TimePoint deadline = host->clock().now() + 10s;
     Bytes request = Bytes(300000, 7);
     *answer = co_await host->call(peer, "echo", std::move(request), deadline);
@@ -176,18 +176,18 @@ TEST_F(Upgrade, hosts_of_every_taste_reach_each_other) {
                                                   {.protocols = {noise}, .early_muxer = false}};
     std::uint8_t seed = 10;
     for (const auto& theirs : tastes) {
-        std::vector<std::unique_ptr<Host>> hosts;
+        std::vector<std::unique_ptr<p2p::Host>> hosts;
         for (const auto& settings : {SecuritySettings(), theirs}) {
             sim::SimNode& node = world_.add_node({});
-            HostOptions options = simulated_host(world_, node, seed);
+            p2p::HostOptions options = p2p::simulated_host(world_, node, seed);
             options.security = settings;
             ++seed;
-            hosts.push_back(make_host(std::move(options)).value());
-            hosts.back()->handle_call("echo", echo);
+            hosts.push_back(p2p::make_host(std::move(options)).value());
+            hosts.back()->handle_call("echo", p2p::echo);
         }
         for (const auto& [from, to] : {std::pair{0, 1}, std::pair{1, 0}}) {
-            Host& dialler = *hosts[static_cast<std::size_t>(from)];
-            Host& other = *hosts[static_cast<std::size_t>(to)];
+            p2p::Host& dialler = *hosts[static_cast<std::size_t>(from)];
+            p2p::Host& other = *hosts[static_cast<std::size_t>(to)];
             dialler.add_addresses(other.id(), other.addresses());
             Result<Bytes> answer = Error(ErrorKind::cancelled, "did not run");
             world_.run_task(call_echo(&dialler, other.id(), &answer));
@@ -201,4 +201,4 @@ TEST_F(Upgrade, hosts_of_every_taste_reach_each_other) {
 }
 
 }  // namespace
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

@@ -8,10 +8,10 @@
 #include <map>
 
 #include "dedloc/base/check.h"
-#include "dedloc/p2p/yamux.h"
+#include "dedloc/transport/yamux.h"
 
 using namespace dedloc;
-using namespace dedloc::p2p;
+using namespace dedloc::transport;
 
 namespace {
 

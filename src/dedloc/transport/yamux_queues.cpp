@@ -1,12 +1,12 @@
-#include "dedloc/p2p/yamux_queues.h"
+#include "dedloc/transport/yamux_queues.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "dedloc/p2p/limits.h"
+#include "dedloc/transport/limits.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 namespace {
 
@@ -122,4 +122,4 @@ void StreamTurns::clear() {
     bulk_.clear();
 }
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "dedloc/p2p/yamux.h"
+#include "dedloc/transport/yamux.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 namespace {
 
@@ -196,4 +196,4 @@ std::size_t YamuxSession::send_frame(YamuxStream& stream, const Sink& sink) {
     return given;
 }
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

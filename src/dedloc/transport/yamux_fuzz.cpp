@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "dedloc/base/check.h"
-#include "dedloc/p2p/yamux.h"
+#include "dedloc/transport/yamux.h"
 
 using namespace dedloc;
-using namespace dedloc::p2p;
+using namespace dedloc::transport;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     ByteView input(data, size);

@@ -1,9 +1,9 @@
-#include "dedloc/p2p/yamux_memory.h"
+#include "dedloc/transport/yamux_memory.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 MemoryShare::MemoryShare(std::shared_ptr<StreamMemory> memory, std::function<bool()> is_needed)
     : memory_(memory ? std::move(memory) : std::make_shared<StreamMemory>()),
@@ -59,4 +59,4 @@ void MemoryShare::drop_queued(std::size_t bytes, bool inbound) {
     memory_->queued -= bytes;
 }
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

@@ -6,7 +6,7 @@
 
 #include "dedloc/base/time.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 class RateMeter {
   public:
@@ -30,4 +30,4 @@ class RateMeter {
     double peak_ = 0;
 };
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

@@ -1,8 +1,8 @@
-#include "dedloc/p2p/yamux_keep_alive.h"
+#include "dedloc/transport/yamux_keep_alive.h"
 
 #include <algorithm>
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 std::optional<std::uint32_t> KeepAlive::probe(TimePoint now, Duration answer_max) {
     answer_deadline_ = std::min(answer_deadline_, now + answer_max);
@@ -33,4 +33,4 @@ void KeepAlive::end_ping(TimePoint now) {
     next_ping_ = now + interval_;
 }
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

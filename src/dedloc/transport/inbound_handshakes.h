@@ -24,7 +24,7 @@
 #include "dedloc/base/time.h"
 #include "dedloc/runtime/scope.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 class InboundHandshakes {
   public:
@@ -68,4 +68,4 @@ class InboundHandshakes {
 // "203.0.113." of "203.0.113.7" in bytes; what is no IP literal is a network of its own.
 std::string network_of(const std::string& ip);
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

@@ -1,10 +1,10 @@
-#include "dedloc/p2p/yamux.h"
+#include "dedloc/transport/yamux.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 namespace {
 
@@ -429,4 +429,4 @@ void YamuxSession::go_away() {
         {.type = YamuxType::go_away, .flags = 0, .stream_id = 0, .length = go_away_normal});
 }
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

@@ -1,4 +1,4 @@
-#include "dedloc/p2p/lane_bundle.h"
+#include "dedloc/transport/lane_bundle.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 
 #include "dedloc/runtime/event.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 namespace {
 
@@ -269,4 +269,4 @@ std::size_t lanes_wanted(double bytes_per_s, Duration round_trip) {
         std::clamp(lanes, 1.0, static_cast<double>(lanes_per_peer_max)));
 }
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

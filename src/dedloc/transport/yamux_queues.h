@@ -12,7 +12,7 @@
 #include "dedloc/base/shared_bytes.h"
 #include "dedloc/wire/yamux_frame.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 class YamuxStream;
 
@@ -78,4 +78,4 @@ class StreamTurns {
     int small_in_a_row_ = 0;
 };
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

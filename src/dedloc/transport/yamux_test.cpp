@@ -1,4 +1,4 @@
-#include "dedloc/p2p/yamux.h"
+#include "dedloc/transport/yamux.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include "dedloc/base/random.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 namespace {
 
 using wire::YamuxHeader;
@@ -618,4 +618,4 @@ TEST(Yamux, everything_arrives_in_order_whatever_the_fragmentation) {
 }
 
 }  // namespace
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

@@ -4,9 +4,9 @@
 #include <functional>
 #include <memory>
 
-#include "dedloc/p2p/limits.h"
+#include "dedloc/transport/limits.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 // Memory that all sessions of one host hold for their streams.
 struct StreamMemory {
@@ -53,4 +53,4 @@ class MemoryShare {
     std::size_t queued_inbound_bytes_ = 0;
 };
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

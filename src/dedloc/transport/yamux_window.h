@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "dedloc/base/time.h"
-#include "dedloc/p2p/limits.h"
+#include "dedloc/transport/limits.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 // How far the windows of all streams of one session may grow.
 class WindowBudget {
@@ -67,4 +67,4 @@ class ReceiveWindow {
     std::uint64_t epoch_bytes_ = 0;  // read since
 };
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

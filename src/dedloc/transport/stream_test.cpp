@@ -1,12 +1,12 @@
 // Streams for coroutines, on two yamux sessions in one process.
-#include "dedloc/p2p/stream.h"
+#include "dedloc/transport/stream.h"
 
 #include <gtest/gtest.h>
 
 #include "dedloc/runtime/scope.h"
 #include "dedloc/sim/world.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 namespace {
 
 class StreamTest : public ::testing::Test {
@@ -108,4 +108,4 @@ TEST_F(StreamTest, a_message_for_which_the_host_has_no_room_fails_its_stream) {
 }
 
 }  // namespace
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

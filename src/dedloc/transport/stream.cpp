@@ -1,10 +1,10 @@
-#include "dedloc/p2p/stream.h"
+#include "dedloc/transport/stream.h"
 
 #include <utility>
 
 #include "dedloc/wire/multistream.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 namespace {
 
@@ -195,4 +195,4 @@ Task<Result<std::string>> Stream::accept_proposal(
     co_return Error(ErrorKind::peer_broke_protocol, "too many proposals on one stream");
 }
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

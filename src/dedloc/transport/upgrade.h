@@ -26,7 +26,7 @@
 #include "dedloc/security/noise.h"
 #include "dedloc/security/tls.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 struct SecuritySettings {
     // Protocols that are offered and proposed, best first.
@@ -82,4 +82,4 @@ Task<Result<SecureConnection>> upgrade_accepted(std::unique_ptr<runtime::Connect
                                                 std::shared_ptr<const UpgradeContext> context,
                                                 runtime::Clock& clock);
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

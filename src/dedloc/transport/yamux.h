@@ -30,14 +30,14 @@
 #include "dedloc/base/result.h"
 #include "dedloc/base/shared_bytes.h"
 #include "dedloc/base/time.h"
-#include "dedloc/p2p/limits.h"
-#include "dedloc/p2p/yamux_keep_alive.h"
-#include "dedloc/p2p/yamux_memory.h"
-#include "dedloc/p2p/yamux_queues.h"
-#include "dedloc/p2p/yamux_window.h"
+#include "dedloc/transport/limits.h"
+#include "dedloc/transport/yamux_keep_alive.h"
+#include "dedloc/transport/yamux_memory.h"
+#include "dedloc/transport/yamux_queues.h"
+#include "dedloc/transport/yamux_window.h"
 #include "dedloc/wire/yamux_frame.h"
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 
 class YamuxSession;
 
@@ -126,8 +126,8 @@ struct YamuxOptions {
     bool windows_start_grown = false;
     std::uint32_t window_max = window_bytes_max;       // of a stream; tuning stops there
     std::size_t growth_max = window_growth_bytes_max;  // of all streams, beyond their start
-    Duration keep_alive_interval = p2p::keep_alive_interval;
-    Duration keep_alive_answer_max = p2p::keep_alive_answer_max;
+    Duration keep_alive_interval = transport::keep_alive_interval;
+    Duration keep_alive_answer_max = transport::keep_alive_answer_max;
 };
 
 class YamuxSession {
@@ -238,4 +238,4 @@ class YamuxSession {
     KeepAlive keep_alive_;
 };
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

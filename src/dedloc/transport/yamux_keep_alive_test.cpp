@@ -1,8 +1,8 @@
-#include "dedloc/p2p/yamux_keep_alive.h"
+#include "dedloc/transport/yamux_keep_alive.h"
 
 #include <gtest/gtest.h>
 
-namespace dedloc::p2p {
+namespace dedloc::transport {
 namespace {
 
 TimePoint at(Duration time) { return TimePoint{time}; }
@@ -44,4 +44,4 @@ TEST(KeepAlive, gives_up_on_a_silent_peer_alone) {
 }
 
 }  // namespace
-}  // namespace dedloc::p2p
+}  // namespace dedloc::transport

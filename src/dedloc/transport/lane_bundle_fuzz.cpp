@@ -12,13 +12,13 @@
 #include <memory>
 
 #include "dedloc/base/check.h"
-#include "dedloc/p2p/lane_bundle.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/real.h"
 #include "dedloc/runtime/suspend.h"
+#include "dedloc/transport/lane_bundle.h"
 
 using namespace dedloc;
-using namespace dedloc::p2p;
+using namespace dedloc::transport;
 
 namespace {
 
