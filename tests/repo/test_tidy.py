@@ -49,26 +49,6 @@ class Tidy(unittest.TestCase):
         self.assertEqual(rules(HEAD + "namespace a {\nclass B final : public C<int> {\n" + members
                                + "};\nconst int t[] = {\n" + "    1,\n" * 100 + "};\n}\n"), [])
 
-    def test_classes_of_many_members(self):
-        def kind(keyword, members):
-            methods = "    int f() const { return a0_; }\n    std::function<void(int)> g(int a);\n"
-            return HEAD + f"{keyword} B {{\n  public:\n" + methods + members + "};\n"
-
-        plain = "".join(f"    std::map<int, A<B, C>> a{i}_{{}};\n" for i in range(20))
-        others = "    int b_, c_ = f(1, 2);\n    struct D {\n        int x, y;\n    } d_;\n"
-        callback = "    std::function<void(int, int)> e_;\n"
-        static = "    static constexpr int f_ = 1;\n    using G = int;\n    enum class H { i };\n"
-        most = plain + others + callback + static + "    int k_[3];\n"
-        self.assertEqual(rules(kind("class", most)), [])
-        self.assertEqual(rules(kind("class", most + "    bool l_ = false;\n")), ["many-members"])
-        self.assertEqual(rules(kind("struct", most + "    bool l_ = false;\n")), [])
-
-    def test_long_files(self):
-        lines = HEAD * 601
-        self.assertEqual(rules(lines), ["long-file"])
-        self.assertEqual(rules(HEAD * 600), [])
-        self.assertEqual(rules(lines, "src/dedloc/dht/thing_test.cpp"), [])
-
     def test_banned_names(self):
         for line in (
             "auto t = std::chrono::steady_clock::now();",
