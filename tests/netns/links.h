@@ -17,8 +17,7 @@
 //
 // Exit status: 0; 9 a bound does not hold, or a contribution was left out of a round that counts: a
 // sentence says which; 2 wrong arguments, a bound on what is not measured too; 77 no namespaces
-// here
-// ("skipped" in the JSON says why); 1 anything else.
+// here ("skipped" in the JSON says why); 1 anything else.
 // Thread: one. Errors: on standard error.
 
 #pragma once

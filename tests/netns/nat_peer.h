@@ -11,9 +11,8 @@
 //   {"do":"pump","peer":P,"calls":N,"bytes":M}   numbered calls one after another, each until it is
 //   {"do":"pumped"}                              answered; how far, longest gap, repeats
 //   {"do":"received"}                            distinct numbers that arrived
-//   {"do":"stream","peer":P,"megabytes":N,"ramp_s":S}   one message stream: bytes a second, of all
-//   of
-//                                                and of what came after S seconds; lanes
+//   {"do":"stream","peer":P,"megabytes":N,"ramp_s":S}   one message stream: bytes a second, of
+//                                                all and of what came after S seconds; lanes
 //
 // Thread: one; the host has its own in the process. Errors: local_fault, timeout.
 

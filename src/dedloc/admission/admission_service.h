@@ -1,9 +1,9 @@
 // AdmissionService: what a peer of an invited run does for admission beside taking part.
 //
-//   its own token     renewed at half of its time, from any organiser that answers, and kept on
-//   disk revocations       passed on to all members, each once; a signed one from anybody counts an
-//   organiser      answers newcomers and those who renew (Issuer); a co-organiser begins to do so
-//                     when its token comes with a delegation
+//   its own token   renewed at half of its time, from any organiser that answers, and kept on disk
+//   revocations     passed on to all members, each once; a signed one from anybody counts
+//   an organiser    answers newcomers and those who renew (Issuer); a co-organiser begins to do so
+//                   when its token comes with a delegation
 //
 // Thread: the network thread. Limits: those of Issuer and TokenAuthorizer.
 

@@ -3,8 +3,7 @@
 //
 //   authority    the key that the run file names; it signs tokens and delegations
 //   delegation   lets another key (a co-organiser's) issue tokens of the same run
-//   token        {run, subject, holder, issued_at, not_after, serial, issuer [, delegation]},
-//   signed
+//   token        {run, subject, holder, issued_at, not_after, serial, issuer[, delegation]}, signed
 //
 // A token is bound to the holder's PeerId, so a stolen one is worth nothing on another connection:
 // the transport has authenticated who presents it. Members check at the handshake and again when

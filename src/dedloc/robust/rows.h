@@ -1,8 +1,9 @@
 // Rows: by which the members of a round prove, with a few numbers each, that every owner reduced
 // rightly. One row a member and owner, over the owner's parts that include the member:
 //
-//   clipped[k]       Σ ⟨z[k], min(1, tau / |g - v|) (g - v)⟩     g: the member's mean, v: the
-//   average contribution[k]  Σ ⟨z[k], g⟩ norm             the largest |g - v| of a part
+//   clipped[k]       Σ ⟨z[k], min(1, tau / |g - v|) (g - v)⟩   g: the member's mean
+//   contribution[k]  Σ ⟨z[k], g⟩                               v: the average
+//   norm             the largest |g - v| of a part
 //
 // At the point that CenteredClip stops at, the weighted sum of the clipped differences vanishes, so
 // the rows' must, within what the codec rounds and the iterations leave (check_sums). An owner

@@ -1,10 +1,11 @@
 // The front door for people with a libtorch training loop of their own. The loop stays as it is;
 // gradients of many computers become one optimizer step.
 //
-//   dedloc::torch_bridge::Session session = dedloc::torch_bridge::join(model, {.run_file =
-//   "run.toml"}); std::cout << session.join_string();               // others: {.join = "dedloc1…"}
+//   using namespace dedloc::torch_bridge;
+//   Session session = join(model, {.run_file = "run.toml"});
+//   std::cout << session.join_string();               // others: {.join = "dedloc1…"}
 //   torch::manual_seed(session.seed());               // for the samples: each peer its own
-//   dedloc::torch_bridge::CollaborativeOptimizer optimizer(session);
+//   CollaborativeOptimizer optimizer(session);
 //   while (!optimizer.finished()) {
 //       optimizer.zero_grad();
 //       torch::Tensor loss = loss_of(model, batch);   // a mean over the batch

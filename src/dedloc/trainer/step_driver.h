@@ -5,8 +5,8 @@
 //   while (…) switch (driver.next()) {
 //       case Next::compute: …; driver.computed(range, report, seconds);
 //       case Next::hand_in: step(driver.hand_in(ahead, take_sums)); if (!ahead) wait for it
-//       case Next::wait:    // a step is made beside us; nothing more is to be computed for the
-//       next case Next::end:     // over: hand in what driver.samples() still has, and go
+//       case Next::wait:    // a step is made beside us; the next one needs nothing more of ours
+//       case Next::end:     // over: hand in what driver.samples() still has, and go
 //   }
 //   driver.ended(outcome):  move_to() the state that came out if true, else load() it
 //
