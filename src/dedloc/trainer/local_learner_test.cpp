@@ -137,7 +137,7 @@ std::vector<float> stepped(const RunFile& run, const Layout& layout, std::vector
     std::vector<float> ones(layout.parameters_count, 1.0f);
     const auto first = replica::initial_state(run, layout, std::move(ones), std::vector<float>(1));
     average.push_back(0);  // the buffer
-    const auto next = next_state(run, layout, **first, consensus::Decision{}, average);
+    const auto next = replica::next_state(run, layout, **first, consensus::Decision{}, average);
     const auto parameters = replica::parameters_of(**next);
     return {parameters.begin(), parameters.end()};
 }
