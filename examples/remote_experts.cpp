@@ -10,8 +10,8 @@
 #include <torch/nn.h>
 
 #include "dedloc/collab/expert_service.h"
-#include "dedloc/torch_bridge/node_mixture.h"
 #include "dedloc/torch_bridge/torch_expert.h"
+#include "dedloc/train/node_mixture.h"
 
 using namespace dedloc;
 
@@ -61,9 +61,9 @@ int serve(const std::string& directory, const char* first) {
     return 0;
 }
 
-int train(const std::string& directory, const char* first) {
+int train_with_experts(const std::string& directory, const char* first) {
     const auto node = open(directory, first);
-    const auto calls = std::make_shared<torch_bridge::NodeMixture>(
+    const auto calls = std::make_shared<train::NodeMixture>(
         *node, experts::MixtureOptions{.grid = grid, .best = 2});
     torch::nn::Linear before(2, width), after(width, 1);
     torch_bridge::RemoteMixture mixture(width, calls);
@@ -91,7 +91,7 @@ int main(int argc, char** argv) try {
     const std::string what = argc > 1 ? argv[1] : "";
     for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, on_signal);
     if (what == "serve" && argc > 2) return serve(argv[2], argc > 3 ? argv[3] : nullptr);
-    if (what == "train" && argc > 3) return train(argv[2], argv[3]);
+    if (what == "train" && argc > 3) return train_with_experts(argv[2], argv[3]);
     std::fprintf(stderr, "serve DIRECTORY [ADDRESS], or train DIRECTORY ADDRESS\n");
     return 2;
 } catch (const std::exception& failure) {

@@ -4,11 +4,9 @@
 //   example_train_together JOIN_STRING DIRECTORY
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
-#include <stdexcept>
+#include <exception>
 #include <string>
 
-#include "dedloc/monitor/event_log.h"
 #include "dedloc/torch_bridge/collaborative_optimizer.h"
 
 namespace {
@@ -30,11 +28,7 @@ int main(int argc, char** argv) try {
     torch::nn::Sequential model(
         torch::nn::Linear(2, 32), torch::nn::Tanh(), torch::nn::Linear(32, 1));
 
-    std::filesystem::create_directories(directory);
-    const auto events = dedloc::monitor::EventLog::open(directory + "/events.jsonl");
-    if (!events) throw std::runtime_error(events.error().message());
-
-    dedloc::torch_bridge::JoinOptions options{.directory = directory, .events = events->get()};
+    dedloc::torch_bridge::JoinOptions options{.directory = directory};
     (run.starts_with("dedloc1") ? options.join : options.run_file) = run;
     dedloc::torch_bridge::Session session = dedloc::torch_bridge::join(model, options);
     std::printf("join: %s\n", session.join_string().c_str());

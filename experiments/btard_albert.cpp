@@ -11,12 +11,12 @@
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/tasks/training_task.h"
-#include "dedloc/trainer/scaled_learner.h"
 
 #include "experiments/albert_miniature.h"
 #include "experiments/btard_learner.h"
 #include "experiments/btard_run.h"
 #include "tests/common/exit_codes.h"
+#include "tests/sim/model_around.h"
 
 namespace dedloc::lab {
 namespace {
@@ -115,16 +115,16 @@ class AlbertRun {
         told_ = step;
         fmt::print(stderr, "{}: step {} of {}\n", attacked_ ? "attacked" : "clean", step, until);
     }
-    Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) {
+    Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer) {
         const std::size_t machine = machines_.try_emplace(peer, machines_.size()).first->second;
         DEDLOC_TRY(auto made, task_.learner(peer));
         if (machine == 0) return make_keeper(std::move(made), measured_every, kept_);
         if (!attacked_ || !attackers_.contains(machine)) return made;
-        return std::unique_ptr<collab::Learner>(std::make_unique<trainer::ScaledLearner>(
+        return std::unique_ptr<train::SampledModel>(std::make_unique<ScaledModel>(
             std::move(made),
             peer,
-            trainer::ScaledLearner::Error{.factor = trainer::sign_flip_factor,
-                                          .from_step = checkpoint_step + attack_after}));
+            ScaledModel::Error{.factor = sign_flip_factor,
+                               .from_step = checkpoint_step + attack_after}));
     }
 
     const BtardCommand& command_;

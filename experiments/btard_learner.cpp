@@ -6,7 +6,8 @@
 
 #include "dedloc/base/random.h"
 #include "dedloc/tasks/sample_order.h"
-#include "dedloc/trainer/learner_around.h"
+
+#include "tests/sim/model_around.h"
 
 namespace dedloc::lab {
 namespace {
@@ -26,13 +27,13 @@ double length_of(std::span<const float> values) {
     return std::sqrt(squares);
 }
 
-class Attacker final : public trainer::LearnerAround {
+class Attacker final : public ModelAround {
   public:
-    Attacker(std::unique_ptr<collab::Learner> inside,
+    Attacker(std::unique_ptr<train::SampledModel> inside,
              PeerId self,
              std::shared_ptr<Preparation> preparation,
              std::shared_ptr<Conspiracy> conspiracy)
-        : trainer::LearnerAround(std::move(inside)),
+        : ModelAround(std::move(inside)),
           self_(self),
           author_(std::move(self)),
           preparation_(std::move(preparation)),
@@ -42,18 +43,20 @@ class Attacker final : public trainer::LearnerAround {
         author_ = author;
         return inside_->compute_as(author);
     }
-    Result<collab::GradientReport> accumulate(collab::CounterRange samples) override {
+    Result<train::GradientReport> accumulate(collab::CounterRange samples) override {
         if (!begun_) first_ = samples.begin;
         begun_ = true;
         last_ = samples;
+        summed_ += samples.size();
         preparation_->flips_labels = conspiracy_->attack == Attack::label_flip &&
                                      conspiracy_->is_active(step_) &&
                                      conspiracy_->members.contains(author_);
         return inside_->accumulate(samples);
     }
-    void take(std::span<float> sum, std::span<float> buffers, std::uint64_t samples) override {
-        inside_->take(sum, buffers, samples);
+    void take_sum(std::span<float> sum) override {
+        inside_->take_sum(sum);
         const std::uint64_t first = first_;
+        const std::uint64_t samples = std::exchange(summed_, 0);
         begun_ = false;
         if (author_ == self_) {
             if (samples > 0) attack(sum, samples);
@@ -128,7 +131,7 @@ class Attacker final : public trainer::LearnerAround {
         const auto weight = static_cast<double>(last_.size());
         for (const PeerId& member : conspiracy_->members) {
             if (!inside_->compute_as(member) || !inside_->accumulate(last_)) continue;
-            inside_->take(one, {}, last_.size());
+            inside_->take_sum(one);
             for (std::size_t i = 0; i < elements; ++i) {
                 const double value = static_cast<double>(one[i]) / weight;
                 sums[i] += value;
@@ -154,18 +157,19 @@ class Attacker final : public trainer::LearnerAround {
     std::deque<std::vector<float>> past_;
     collab::CounterRange last_;
     std::uint64_t first_ = 0;
+    std::uint64_t summed_ = 0;  // samples
     bool begun_ = false;
 };
 
-class Keeper final : public trainer::LearnerAround {
+class Keeper final : public ModelAround {
   public:
-    Keeper(std::unique_ptr<collab::Learner> inside,
+    Keeper(std::unique_ptr<train::SampledModel> inside,
            std::uint64_t every,
            std::shared_ptr<KeptParameters> kept)
-        : trainer::LearnerAround(std::move(inside)), every_(every), kept_(std::move(kept)) {}
+        : ModelAround(std::move(inside)), every_(every), kept_(std::move(kept)) {}
     void load(std::span<const float> parameters, std::span<const float> buffers) override {
         if (step_ % every_ == 0) kept_->try_emplace(step_, parameters.begin(), parameters.end());
-        trainer::LearnerAround::load(parameters, buffers);
+        ModelAround::load(parameters, buffers);
     }
 
   private:
@@ -212,7 +216,7 @@ std::string_view name_of(Attack attack) {
     return "none";
 }
 
-Result<std::unique_ptr<collab::Learner>> make_picture_learner(
+Result<std::unique_ptr<train::SampledModel>> make_picture_learner(
     std::shared_ptr<const tasks::FashionMnist> data,
     std::uint64_t seed,
     const PeerId& peer,
@@ -236,17 +240,17 @@ Result<std::unique_ptr<collab::Learner>> make_picture_learner(
     return torch_bridge::make_torch_learner(std::move(task));
 }
 
-std::unique_ptr<collab::Learner> make_attacker(std::unique_ptr<collab::Learner> inside,
-                                               const PeerId& self,
-                                               std::shared_ptr<Preparation> preparation,
-                                               std::shared_ptr<Conspiracy> conspiracy) {
+std::unique_ptr<train::SampledModel> make_attacker(std::unique_ptr<train::SampledModel> inside,
+                                                   const PeerId& self,
+                                                   std::shared_ptr<Preparation> preparation,
+                                                   std::shared_ptr<Conspiracy> conspiracy) {
     return std::make_unique<Attacker>(
         std::move(inside), self, std::move(preparation), std::move(conspiracy));
 }
 
-std::unique_ptr<collab::Learner> make_keeper(std::unique_ptr<collab::Learner> inside,
-                                             std::uint64_t every,
-                                             std::shared_ptr<KeptParameters> kept) {
+std::unique_ptr<train::SampledModel> make_keeper(std::unique_ptr<train::SampledModel> inside,
+                                                 std::uint64_t every,
+                                                 std::shared_ptr<KeptParameters> kept) {
     return std::make_unique<Keeper>(std::move(inside), every, std::move(kept));
 }
 

@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "dedloc/collab/learner.h"
 #include "dedloc/tasks/vision_classifier/vision_models.h"
+#include "dedloc/train/model.h"
 
 namespace dedloc::lab {
 
@@ -71,7 +71,7 @@ struct Preparation {
 
 // The learner of the pictures, whose preparation may change on the way. It evaluates on the first
 // `held_out_max` of the held-out pictures.
-Result<std::unique_ptr<collab::Learner>> make_picture_learner(
+Result<std::unique_ptr<train::SampledModel>> make_picture_learner(
     std::shared_ptr<const tasks::FashionMnist> data,
     std::uint64_t seed,
     const PeerId& peer,
@@ -79,15 +79,15 @@ Result<std::unique_ptr<collab::Learner>> make_picture_learner(
     std::uint64_t held_out_max = ~std::uint64_t{0});
 
 // An attacker's. `preparation` is the one that the learner inside was made with.
-std::unique_ptr<collab::Learner> make_attacker(std::unique_ptr<collab::Learner> inside,
-                                               const PeerId& self,
-                                               std::shared_ptr<Preparation> preparation,
-                                               std::shared_ptr<Conspiracy> conspiracy);
+std::unique_ptr<train::SampledModel> make_attacker(std::unique_ptr<train::SampledModel> inside,
+                                                   const PeerId& self,
+                                                   std::shared_ptr<Preparation> preparation,
+                                                   std::shared_ptr<Conspiracy> conspiracy);
 
 // Keeps the parameters at every `every` steps, for who evaluates them afterwards.
 using KeptParameters = std::map<std::uint64_t, std::vector<float>>;
-std::unique_ptr<collab::Learner> make_keeper(std::unique_ptr<collab::Learner> inside,
-                                             std::uint64_t every,
-                                             std::shared_ptr<KeptParameters> kept);
+std::unique_ptr<train::SampledModel> make_keeper(std::unique_ptr<train::SampledModel> inside,
+                                                 std::uint64_t every,
+                                                 std::shared_ptr<KeptParameters> kept);
 
 }  // namespace dedloc::lab

@@ -76,7 +76,7 @@ class BtardRun {
     Result<BtardRow> run();
 
   private:
-    Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer);
+    Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer);
     void hear(const events::Event& event);
     Ok evaluate();
     bool attacks() const { return row_.attack != Attack::none && !command_.mistakes; }
@@ -95,7 +95,7 @@ class BtardRun {
 };
 
 // Machines ask for their learners one after the other.
-Result<std::unique_ptr<collab::Learner>> BtardRun::learner(const PeerId& peer) {
+Result<std::unique_ptr<train::SampledModel>> BtardRun::learner(const PeerId& peer) {
     const std::size_t machine = machines_.try_emplace(peer, machines_.size()).first->second;
     const bool wrong = chosen_.contains(machine);
     auto preparation = std::make_shared<Preparation>();
@@ -131,7 +131,7 @@ Ok BtardRun::evaluate() {
     for (const auto& [step, parameters] : *kept_) {
         const bool whole =
             step == 200 || step == 300 || step == command_.steps || step == command_.attack_from;
-        collab::Learner& learner = whole ? *all : *some;
+        train::SampledModel& learner = whole ? *all : *some;
         learner.load(parameters, {});
         DEDLOC_TRY(const collab::Evaluation evaluation, learner.evaluate());
         row_.accuracy[step] = evaluation.accuracy;

@@ -99,7 +99,7 @@ Result<double> plain_loop(const run::RunFile& run, const tasks::TrainingTask& ta
     const run::Layout layout = learner->layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
-    learner->initial(parameters, buffers);
+    learner->store(parameters, buffers);
     std::vector<std::vector<float>> moments(optim::moments_count(run.optimizer),
                                             std::vector<float>(layout.parameters_count));
     const std::vector<std::span<float>> moment_spans(moments.begin(), moments.end());

@@ -163,7 +163,7 @@ class Soloist {
     const tasks::TrainingTask& task_;
     const run::RunFile& run_;
     const Recording& recording_;
-    std::map<PeerId, std::unique_ptr<collab::Learner>> learners_;
+    std::map<PeerId, std::unique_ptr<train::SampledModel>> learners_;
     Difference difference_;
 };
 

@@ -21,14 +21,14 @@ CounterRange samples_of_step(std::uint64_t step) {
     return {step * count, (step + 1) * count};
 }
 
-Result<std::vector<float>> contribution(collab::Learner& learner,
+Result<std::vector<float>> contribution(train::SampledModel& learner,
                                         const run::Layout& layout,
                                         const state::Snapshot& state,
                                         CounterRange samples,
                                         collab::Collaboration* tell) {
     learner.load(replica::parameters_of(state), replica::buffers_of(state));
     for (std::uint64_t begin = samples.begin; begin < samples.end; begin += micro_batch) {
-        DEDLOC_TRY(const collab::GradientReport report,
+        DEDLOC_TRY(const train::GradientReport report,
                    learner.accumulate({begin, begin + micro_batch}));
         if (tell != nullptr) tell->report(micro_batch, report.loss_sum, 0.01);
     }
@@ -61,7 +61,7 @@ class Collaborators {
     struct Peer {
         std::unique_ptr<collab::Node> node;
         collab::CollaborationService* service = nullptr;  // the node's
-        std::unique_ptr<collab::Learner> learner;
+        std::unique_ptr<train::SampledModel> learner;
         std::vector<Digest> states;
         std::string problem;
     };
@@ -113,7 +113,7 @@ Ok Collaborators::add_peer() {
         recording_.layout = options.layout;
         std::vector<float> parameters(options.layout.parameters_count);
         std::vector<float> buffers(options.layout.buffers_count);
-        peer->learner->initial(parameters, buffers);
+        peer->learner->store(parameters, buffers);
         DEDLOC_TRY(options.initial,
                    replica::initial_state(
                        options.run, options.layout, std::move(parameters), std::move(buffers)));

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "dedloc/collab/collaboration.h"
-#include "dedloc/collab/learner.h"
 #include "dedloc/consensus/plan.h"
 #include "dedloc/run/run_file.h"
 #include "dedloc/state/snapshot.h"
 #include "dedloc/tasks/training_task.h"
+#include "dedloc/train/model.h"
 
 namespace dedloc::lab::equivalence {
 
@@ -39,7 +39,7 @@ struct Recording {
 CounterRange samples_of_step(std::uint64_t step);
 
 // The sums that one peer hands in for one step; `tell`, if any, hears of each micro-batch.
-Result<std::vector<float>> contribution(collab::Learner& learner,
+Result<std::vector<float>> contribution(train::SampledModel& learner,
                                         const run::Layout& layout,
                                         const state::Snapshot& state,
                                         CounterRange samples,

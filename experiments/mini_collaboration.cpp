@@ -31,11 +31,11 @@ Task<Result<void>> stop_task(collab::Collaboration& collaboration) {
 }  // namespace
 
 Result<std::shared_ptr<const state::Snapshot>> mini_first_state(const run::RunFile& run,
-                                                                collab::Learner& learner) {
+                                                                train::SampledModel& learner) {
     const run::Layout layout = learner.layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
-    learner.initial(parameters, buffers);
+    learner.store(parameters, buffers);
     return replica::initial_state(run, layout, std::move(parameters), std::move(buffers));
 }
 
@@ -100,17 +100,17 @@ Ok MiniPeer::start(const run::RunFile& run, const std::string& join) {
         options.secret = invitation.secret;
     }
     DEDLOC_TRY_VOID(service_->begin(std::move(options), this));
-    trainer::TrainerOptions trainer;
+    train::TrainerOptions trainer;
     trainer.micro_batch = run.batch.micro;
-    trainer.evaluate_every = 0;
-    trainer.delayed = run.averaging.delayed;
+    trainer.loop.evaluate_every = 0;
+    trainer.loop.delayed = run.averaging.delayed;
     trainer.on_end = [this](const Result<void>& how) { failed_ = !how; };
-    trainer_ = std::make_unique<trainer::Trainer>(node_->spawn(),
-                                                  node_->clock(),
-                                                  node_->disk(),
-                                                  service_->collaboration(),
-                                                  std::move(learner),
-                                                  std::move(trainer));
+    trainer_ = std::make_unique<train::Trainer>(node_->spawn(),
+                                                node_->clock(),
+                                                node_->disk(),
+                                                service_->collaboration(),
+                                                std::move(learner),
+                                                std::move(trainer));
     trainer_->start();
     return {};
 }
@@ -262,7 +262,7 @@ Ok train_alone(const run::RunFile& run,
     const run::Layout layout = learner->layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> gradient(layout.parameters_count);
-    learner->initial(parameters, {});
+    learner->store(parameters, {});
     const optim::MomentSizes sizes =
         optim::moment_sizes(run.optimizer, layout.parameters, parameters.size());
     const std::size_t count = optim::moments_count(run.optimizer);

@@ -18,7 +18,7 @@
 
 #include "dedloc/collab/collaboration_service.h"
 #include "dedloc/tasks/training_task.h"
-#include "dedloc/trainer/trainer.h"
+#include "dedloc/train/trainer.h"
 
 #include "tests/common/step_book.h"
 
@@ -26,7 +26,7 @@ namespace dedloc::lab {
 
 // The state from which a run begins, as its host makes it.
 Result<std::shared_ptr<const state::Snapshot>> mini_first_state(const run::RunFile& run,
-                                                                collab::Learner& learner);
+                                                                train::SampledModel& learner);
 
 // One peer; its folder outlives it. Its number decides its PeerId, and so its samples.
 class MiniPeer final : public events::EventSink {
@@ -58,7 +58,7 @@ class MiniPeer final : public events::EventSink {
     std::string directory_;
     std::unique_ptr<collab::Node> node_;
     collab::CollaborationService* service_ = nullptr;  // the node's
-    std::unique_ptr<trainer::Trainer> trainer_;
+    std::unique_ptr<train::Trainer> trainer_;
     std::atomic<bool> failed_ = false;
     mutable std::mutex mutex_;
     std::map<std::uint64_t, StepSeen> seen_;  // by step; under mutex_

@@ -85,10 +85,10 @@ class Player {
   private:
     Result<Snapshot> step(const Decision& decision);
     Ok make_learner(const PeerId& peer);
-    Result<std::vector<float>> sum_at(collab::Learner& learner,
+    Result<std::vector<float>> sum_at(train::SampledModel& learner,
                                       const state::Snapshot& state,
                                       CounterRange samples) const;
-    Result<std::vector<float>> contribution(collab::Learner& learner,
+    Result<std::vector<float>> contribution(train::SampledModel& learner,
                                             const consensus::MemberInput& brings) const;
     SharedBytes average(const Decision& decision,
                         const Plan& plan,
@@ -97,7 +97,7 @@ class Player {
 
     const ReplayInput& input_;
     run::Layout layout_;
-    std::map<PeerId, std::unique_ptr<collab::Learner>> learners_;
+    std::map<PeerId, std::unique_ptr<train::SampledModel>> learners_;
     Snapshot before_;  // the state before now_
     Snapshot now_;
     Replayed replayed_;
@@ -112,7 +112,7 @@ Ok Player::make_learner(const PeerId& peer) {
     return {};
 }
 
-Result<std::vector<float>> Player::sum_at(collab::Learner& learner,
+Result<std::vector<float>> Player::sum_at(train::SampledModel& learner,
                                           const state::Snapshot& state,
                                           CounterRange samples) const {
     learner.at_step(state.step());
@@ -127,7 +127,7 @@ Result<std::vector<float>> Player::sum_at(collab::Learner& learner,
     return sum;
 }
 
-Result<std::vector<float>> Player::contribution(collab::Learner& learner,
+Result<std::vector<float>> Player::contribution(train::SampledModel& learner,
                                                 const consensus::MemberInput& brings) const {
     std::vector<float> sum(layout_.vector_count());
     if (brings.fresh.size() > 0) {
@@ -172,7 +172,7 @@ Result<Snapshot> Player::step(const Decision& decision) {
         }
         ++members;
         replayed_.samples += static_cast<double>(member.input.fresh.size());
-        collab::Learner& learner = *learners_.at(member.peer);
+        train::SampledModel& learner = *learners_.at(member.peer);
         computing.push_back(threads_.run(
             [this, &learner, &member] { return contribution(learner, member.input); }));
     }

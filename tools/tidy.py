@@ -70,7 +70,7 @@ BANS = (
         "co_await clock.sleep_for(duration)",
         ("src/dedloc/runtime/", "src/dedloc/tasks/synthetic")),
     Ban(r"\bstd::j?thread\b(?!::(?:hardware_concurrency|id))|\bstd::async\b|\bpthread_create\b",
-        "runtime::Workers", ("src/dedloc/runtime/", "src/dedloc/trainer/", "src/dedloc/tasks/",
+        "runtime::Workers", ("src/dedloc/runtime/", "src/dedloc/train/", "src/dedloc/tasks/",
                              "src/dedloc/monitor/", "src/dedloc/collab/node.cpp",
                              "src/dedloc/text/prefetch", "src/dedloc/images/read_ahead"),
         in_tests=False),

@@ -3,6 +3,7 @@
 
 #include "dedloc/base/random.h"
 #include "dedloc/tasks/registry.h"
+#include "dedloc/train/vector_model.h"
 
 using namespace dedloc;
 
@@ -15,55 +16,43 @@ struct LineKeys {
     }
 };
 
-class LineLearner final : public collab::Learner {
+class LineLearner final : public train::VectorModel {
   public:
     LineLearner(LineKeys keys, const PeerId& peer)
-        : keys_(keys), peer_(std::hash<PeerId>()(peer)) {}
-    run::Layout layout() const override {
-        return {.parameters = {{.name = "line", .offset = 0, .count = 2}}, .parameters_count = 2};
-    }
-    void initial(std::span<float> line, std::span<float>) override { line[0] = line[1] = 0; }
-    void load(std::span<const float> line, std::span<const float>) override {
-        std::ranges::copy(line, line_);
-        sum_[0] = sum_[1] = 0;
-    }
-    void move_to(std::span<const float> line, std::span<const float>) override {
-        std::ranges::copy(line, line_);
-    }
+        : VectorModel(
+              {.parameters = {{.name = "line", .offset = 0, .count = 2}}, .parameters_count = 2},
+              {0, 0}),
+          keys_(keys),
+          peer_(std::hash<PeerId>()(peer)) {}
     // A sample is a pure function of peer and number: anybody can compute anybody's.
-    Result<collab::GradientReport> accumulate(collab::CounterRange samples) override {
-        collab::GradientReport report;
+    Result<train::GradientReport> accumulate(collab::CounterRange samples) override {
+        train::GradientReport report;
         for (std::uint64_t number = samples.begin; number < samples.end; ++number) {
             base::Random random(base::mix64(peer_ ^ number));
             const double x = random.uniform(-1, 1);
             const double y = keys_.slope * x + keys_.offset + random.uniform(-0.1, 0.1);
-            const double away = line_[0] * x + line_[1] - y;
-            sum_[0] += static_cast<float>(away * x);
-            sum_[1] += static_cast<float>(away);
+            const double away = parameters()[0] * x + parameters()[1] - y;
+            sum()[0] += static_cast<float>(away * x);
+            sum()[1] += static_cast<float>(away);
             report.loss_sum += away * away / 2;
         }
         return report;
     }
-    void take(std::span<float> sum, std::span<float>, std::uint64_t) override {
-        std::ranges::copy(sum_, sum.begin());
-        sum_[0] = sum_[1] = 0;
-    }
     Result<collab::Evaluation> evaluate() override {
-        const double away =
-            std::max(std::abs(line_[0] - keys_.slope), std::abs(line_[1] - keys_.offset));
+        const double away = std::max(std::abs(parameters()[0] - keys_.slope),
+                                     std::abs(parameters()[1] - keys_.offset));
         return collab::Evaluation{.loss = away, .accuracy = away < 0.05 ? 1.0 : 0.0, .samples = 1};
     }
 
   private:
     LineKeys keys_;
     std::uint64_t peer_;
-    float line_[2] = {}, sum_[2] = {};
 };
 
 struct LineTask final : tasks::TrainingTask {
     explicit LineTask(LineKeys wanted) : keys(wanted) {}
-    Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const override {
-        return std::unique_ptr<collab::Learner>(std::make_unique<LineLearner>(keys, peer));
+    Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer) const override {
+        return std::unique_ptr<train::SampledModel>(std::make_unique<LineLearner>(keys, peer));
     }
     std::string device() const override { return "cpu"; }
     std::string description() const override { return "a line through noisy points"; }

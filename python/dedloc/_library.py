@@ -23,12 +23,26 @@ class Error(ctypes.Structure):
     _fields_ = [("kind", ctypes.c_int32), ("message", ctypes.c_char * 2044)]
 
 
+class LoopCalls(ctypes.Structure):
+    """Lists what a loop can do beyond gradients of its own (dedloc_loop_calls)."""
+    _fields_ = [
+        ("self", _Self),
+        ("compute", ctypes.CFUNCTYPE(ctypes.c_int, _Self, ctypes.c_char_p, ctypes.c_uint64,
+                                     ctypes.c_uint64, ctypes.POINTER(ctypes.c_double))),
+        ("evaluate", ctypes.CFUNCTYPE(ctypes.c_int, _Self, ctypes.POINTER(ctypes.c_double),
+                                      ctypes.POINTER(ctypes.c_double),
+                                      ctypes.POINTER(ctypes.c_uint64))),
+        ("evaluate_every", ctypes.c_uint64),
+    ]
+
+
 class Options(ctypes.Structure):
     _fields_ = [
         ("run_file", ctypes.c_char_p), ("join", ctypes.c_char_p), ("resume", ctypes.c_char_p),
         ("directory", ctypes.c_char_p), ("name", ctypes.c_char_p), ("listen", ctypes.c_char_p),
         ("announce", ctypes.c_char_p), ("relays", ctypes.c_char_p),
         ("patience_s", ctypes.c_double), ("goes_on", GoesOn), ("self", ctypes.c_void_p),
+        ("calls", ctypes.POINTER(LoopCalls)), ("admit", ctypes.c_char_p),
     ]
 
 
@@ -50,8 +64,16 @@ class ModelCalls(ctypes.Structure):
         ("add", ctypes.CFUNCTYPE(None, _Self, ctypes.c_double)),
         ("leave_out", ctypes.CFUNCTYPE(None, _Self)),
         ("forget_gradient", ctypes.CFUNCTYPE(None, _Self)),
-        ("take", ctypes.CFUNCTYPE(None, _Self, _Floats, _Floats, ctypes.c_uint64)),
+        ("take_sum", ctypes.CFUNCTYPE(None, _Self, _Floats)),
+        ("take_buffers", ctypes.CFUNCTYPE(None, _Self, _Floats, ctypes.c_double)),
         ("forget_sum", ctypes.CFUNCTYPE(None, _Self)),
+    ]
+
+
+class MixtureOptions(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("sizes", ctypes.POINTER(ctypes.c_uint32)),
+        ("dimensions", ctypes.c_size_t), ("best", ctypes.c_uint64), ("at_least", ctypes.c_uint64),
     ]
 
 
@@ -64,6 +86,7 @@ def _load() -> ctypes.CDLL:
     library = ctypes.CDLL(str(_path()))
     loop, error = ctypes.c_void_p, ctypes.POINTER(Error)
     text = [loop, ctypes.c_char_p, ctypes.c_size_t]
+    mixture, floats = ctypes.c_void_p, ctypes.c_void_p
     for name, result, arguments in (
         ("join", ctypes.c_int, [ctypes.POINTER(Options), ctypes.POINTER(Tensor), ctypes.c_size_t,
                                 ctypes.POINTER(ModelCalls), ctypes.POINTER(loop), error]),
@@ -75,12 +98,21 @@ def _load() -> ctypes.CDLL:
         ("finished", ctypes.c_int, [loop]),
         ("global_step", ctypes.c_uint64, [loop]),
         ("seed", ctypes.c_uint64, [loop]),
+        ("next_sample", ctypes.c_uint64, [loop]),
         ("target_batch", ctypes.c_uint64, [loop]),
         ("join_string", ctypes.c_size_t, text),
         ("peer_id", ctypes.c_size_t, text),
         ("state_hash", ctypes.c_size_t, text),
         ("status_json", ctypes.c_size_t, text),
         ("next_event", ctypes.c_size_t, text),
+        ("mixture_open", ctypes.c_int, [loop, ctypes.POINTER(MixtureOptions),
+                                        ctypes.POINTER(mixture), error]),
+        ("mixture_forward", ctypes.c_uint64, [mixture, floats, floats, ctypes.c_size_t,
+                                              ctypes.c_size_t, floats, ctypes.c_void_p, error]),
+        ("mixture_backward", ctypes.c_int, [mixture, ctypes.c_uint64, floats, floats, floats,
+                                            error]),
+        ("mixture_forget", None, [mixture, ctypes.c_uint64]),
+        ("mixture_close", None, [mixture]),
         ("version", ctypes.c_char_p, []),
     ):
         function = getattr(library, "dedloc_" + name)

@@ -235,17 +235,19 @@ class DeviceModel:
         return torch.cat([torch.zeros_like(p).reshape(-1) if s is None else s.reshape(-1)
                           for p, s in zip(self.placed.trained, self.sums)])
 
-    def take(self, gradient_sum: int, buffers_sum: int, samples: int) -> None:
+    def take_sum(self, gradient_sum: int) -> None:
         flat = self.flat_sum()
         if self._staging is not None:
             self._staging.copy_(flat, non_blocking=True)
             torch.cuda.current_stream(flat.device).synchronize()
             flat = self._staging
         _view(gradient_sum, self.trained_count).copy_(flat)
-        now = self._buffers()
-        _view(buffers_sum, self.buffers_count).copy_((now - self.loaded) * float(samples))
-        self.loaded = now
         self.forget_sum()
+
+    def take_buffers(self, changes: int, scale: float) -> None:
+        now = self._buffers()
+        _view(changes, self.buffers_count).copy_((now - self.loaded) * scale)
+        self.loaded = now
 
     def forget_sum(self) -> None:
         self.sums = [None] * len(self.placed.trained)

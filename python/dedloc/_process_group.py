@@ -64,7 +64,7 @@ class GroupModel(DeviceModel):
         else:
             super().leave_out()
         word = self._say()
-        if word == _REDUCE:
+        while word == _REDUCE:  # more than once where the run makes local updates
             self._reduced(self.flat_sum())
             self.forget_sum()
             word = self._say()
@@ -102,9 +102,9 @@ class GroupModel(DeviceModel):
         else:
             super().leave_out()
 
-    def take(self, gradient_sum: int, buffers_sum: int, samples: int) -> None:
+    def take_sum(self, gradient_sum: int) -> None:
         self._say(_REDUCE)
         flat = self._reduced(self.flat_sum())
         self.sums = [part.view(p.shape) for part, p in zip(
             flat.split([p.numel() for p in self.placed.trained]), self.placed.trained)]
-        super().take(gradient_sum, buffers_sum, samples)
+        super().take_sum(gradient_sum)

@@ -7,10 +7,10 @@
 #include <memory>
 
 #include "dedloc/base/result.h"
-#include "dedloc/collab/learner.h"
+#include "dedloc/train/model.h"
 
 namespace dedloc::lab {
 
-Result<std::unique_ptr<collab::Learner>> make_bowl(std::size_t elements, const PeerId& peer);
+Result<std::unique_ptr<train::SampledModel>> make_bowl(std::size_t elements, const PeerId& peer);
 
 }  // namespace dedloc::lab

@@ -2,9 +2,8 @@
 #include <gtest/gtest.h>
 #include <set>
 
-#include "dedloc/trainer/scaled_learner.h"
-
 #include "tests/sim/bowl.h"
+#include "tests/sim/model_around.h"
 #include "tests/sim/virtual_run.h"
 
 namespace dedloc::lab {
@@ -23,7 +22,7 @@ struct OrdersTold {
 
 class RobustVirtualRun : public testing::Test {
   protected:
-    Result<VirtualResult> run(trainer::ScaledLearner::Error error,
+    Result<VirtualResult> run(ScaledModel::Error error,
                               bool stubborn,
                               std::uint64_t steps,
                               std::uint32_t probation = 1) {
@@ -42,13 +41,13 @@ class RobustVirtualRun : public testing::Test {
         options.machines[liar_index].stubborn = stubborn;
         options.steps = steps;
         options.make_learner =
-            [this, error](const PeerId& peer) -> Result<std::unique_ptr<collab::Learner>> {
+            [this, error](const PeerId& peer) -> Result<std::unique_ptr<train::SampledModel>> {
             if (std::ranges::find(told_.machines, peer) == told_.machines.end())
                 told_.machines.push_back(peer);
             DEDLOC_TRY(auto bowl, make_bowl(2000, peer));
             if (told_.machines.size() - 1 != liar_index) return bowl;
-            return std::unique_ptr<collab::Learner>(
-                std::make_unique<trainer::ScaledLearner>(std::move(bowl), peer, error));
+            return std::unique_ptr<train::SampledModel>(
+                std::make_unique<ScaledModel>(std::move(bowl), peer, error));
         };
         options.on_event = [this](const events::Event& event) { hear(event); };
         auto result = run_virtually(options);

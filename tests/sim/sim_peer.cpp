@@ -169,7 +169,7 @@ void SimPeer::compute(double seconds) {
     const consensus::CounterRange samples{begin, begin + setup_.micro_batch};
     const auto add = setup_.run.run.robust ? add_sample_gradients : add_gradient;
     add(node_.index(), samples, replica::parameters_of(*state_), sum_);
-    const collab::GradientReport report{.loss_sum = static_cast<double>(setup_.micro_batch)};
+    const train::GradientReport report{.loss_sum = static_cast<double>(setup_.micro_batch)};
     driver_->computed(samples, report, seconds);
 }
 
@@ -221,7 +221,7 @@ Task<void> SimPeer::train() {
     take_state(collaboration_->state());
     const double seconds = static_cast<double>(setup_.micro_batch) / setup_.samples_per_s;
     const Duration duration = from_seconds(seconds);
-    using Next = trainer::StepDriver::Next;
+    using Next = train::StepDriver::Next;
     driver_.emplace(*collaboration_, setup_.run.layout, std::uint64_t{node_.incarnation()} << 24);
     for (;;) {
         if (outcome_) take_outcome();
@@ -251,7 +251,7 @@ Task<void> SimPeer::hand_in() {
             for (float& value : sum_) value *= setup_.lie.factor;
         }
     }
-    const trainer::StepDriver::TakeSums take =
+    const train::StepDriver::TakeSums take =
         [this](std::span<float> sum, std::span<float> /*buffers*/, std::uint64_t /*samples*/) {
             std::ranges::copy(sum_, sum.begin());
         };

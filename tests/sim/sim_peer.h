@@ -15,7 +15,7 @@
 #include "dedloc/allreduce/centered_clip_reducer.h"
 #include "dedloc/collab/collaboration.h"
 #include "dedloc/sim/world.h"
-#include "dedloc/trainer/step_driver.h"
+#include "dedloc/train/step_driver.h"
 
 #include "tests/sim/checkers.h"
 #include "tests/sim/image_task.h"
@@ -117,7 +117,7 @@ class SimPeer final : public events::EventSink {
     std::unique_ptr<collab::Collaboration> collaboration_;
     std::shared_ptr<const state::Snapshot> state_;
     Digest root_;
-    std::optional<trainer::StepDriver> driver_;
+    std::optional<train::StepDriver> driver_;
     std::vector<float> sum_;
     Digest ahead_;  // the state of the first samples, if they were computed ahead
     std::optional<Result<collab::StepOutcome>> outcome_;

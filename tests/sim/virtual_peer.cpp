@@ -3,8 +3,7 @@
 #include <utility>
 
 #include "dedloc/replica/model_state.h"
-#include "dedloc/trainer/local_learner.h"
-#include "dedloc/trainer/recompute.h"
+#include "dedloc/train/recompute.h"
 
 namespace dedloc::lab {
 namespace {
@@ -45,8 +44,8 @@ Ok VirtualPeer::make(std::vector<std::string> bootstrap, const VirtualLine& gran
     if (machine_.aggregates) {
         options.role = membership::Role::aggregator;
     } else {
-        DEDLOC_TRY(auto learner, options_.make_learner(node_.id()));
-        learner_ = trainer::trainers_learner(options_.run, std::move(learner));
+        DEDLOC_TRY(learner_, options_.make_learner(node_.id()));
+        accumulation_ = train::make_accumulation(options_.run.local, *learner_);
         layout_ = options.layout = learner_->layout();
     }
     if (options.bootstrap.empty() && options_.initial) {
@@ -54,7 +53,7 @@ Ok VirtualPeer::make(std::vector<std::string> bootstrap, const VirtualLine& gran
     } else if (options.bootstrap.empty()) {
         std::vector<float> parameters(layout_.parameters_count);
         std::vector<float> buffers(layout_.buffers_count);
-        learner_->initial(parameters, buffers);
+        learner_->store(parameters, buffers);
         DEDLOC_TRY(options.initial,
                    replica::initial_state(
                        options.run, layout_, std::move(parameters), std::move(buffers)));
@@ -96,7 +95,7 @@ Task<void> VirtualPeer::assist() {
 
 void VirtualPeer::start_from(const state::Snapshot& state) {
     learner_->at_step(state.step());
-    learner_->load(replica::parameters_of(state), replica::buffers_of(state));
+    accumulation_->begin_at(state);
 }
 
 Task<void> VirtualPeer::compute() {
@@ -106,7 +105,7 @@ Task<void> VirtualPeer::compute() {
     const std::uint64_t begin = driver_->samples().end;
     const collab::CounterRange range{begin, begin + micro};
     const auto report = learner_->accumulate(range);
-    if (!report || !report->finite) {
+    if (!report || !report->finite || !accumulation_->added(range.size())) {
         failure_ = report ? "a gradient is not finite" : report.error().message();
         co_return;
     }
@@ -119,7 +118,7 @@ Task<void> VirtualPeer::compute() {
 Task<void> VirtualPeer::check_another() {
     const auto job = co_await collaboration_->take_check();
     if (!job || !*job) co_return;
-    auto result = trainer::recompute(*learner_, **job, options_.run.batch.micro);
+    auto result = train::recompute(*learner_, *learner_, **job, options_.run.batch.micro);
     if (!result) {
         failure_ = result.error().message();
         co_return;
@@ -141,9 +140,9 @@ Task<void> VirtualPeer::step_beside(collab::Contribution contribution) {
 Task<void> VirtualPeer::hand_in() {
     handed_in_at_ = world_.now();
     const bool ahead = options_.run.averaging.delayed && !collaboration_->stopped();
-    const trainer::StepDriver::TakeSums take =
+    const train::StepDriver::TakeSums take =
         [this](std::span<float> sum, std::span<float> buffers, std::uint64_t samples) {
-            learner_->take(sum, buffers, samples);
+            accumulation_->take(sum, buffers, samples);
         };
     collab::Contribution contribution = driver_->hand_in(ahead, take);
     if (ahead) {
@@ -169,7 +168,7 @@ void VirtualPeer::take_outcome() {
     listener_.on_round(state->step(), to_seconds(world_.now() - handed_in_at_));
     if (goes_on && driver_->samples().size() > 0) {
         learner_->at_step(state->step());
-        learner_->move_to(replica::parameters_of(*state), replica::buffers_of(*state));
+        accumulation_->move_to(*state);
         return;
     }
     start_from(*state);
@@ -184,7 +183,7 @@ Task<void> VirtualPeer::train() {
     ready_ = true;
     while (!going_) co_await changed_.wait();
     const auto begun = collaboration_->state();
-    using Next = trainer::StepDriver::Next;
+    using Next = train::StepDriver::Next;
     driver_.emplace(*collaboration_, layout_, std::uint64_t{node_.incarnation()} << 24);
     start_from(*begun);
     while (failure_.empty() && !kept_out_) {

@@ -12,7 +12,8 @@
 #include "dedloc/collab/collaboration.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/sim/world.h"
-#include "dedloc/trainer/step_driver.h"
+#include "dedloc/train/accumulation.h"
+#include "dedloc/train/step_driver.h"
 
 #include "tests/sim/virtual_run.h"
 
@@ -65,9 +66,10 @@ class VirtualPeer final : public events::EventSink {
     const VirtualMachine& machine_;
     VirtualListener& listener_;
     std::unique_ptr<collab::Collaboration> collaboration_;
-    std::unique_ptr<collab::Learner> learner_;
+    std::unique_ptr<train::SampledModel> learner_;
+    std::unique_ptr<train::Accumulation> accumulation_;
     run::Layout layout_;
-    std::optional<trainer::StepDriver> driver_;
+    std::optional<train::StepDriver> driver_;
     TimePoint handed_in_at_;
     std::optional<Result<collab::StepOutcome>> outcome_;
     double computing_s_ = 0;

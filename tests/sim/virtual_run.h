@@ -18,11 +18,11 @@
 
 #include "dedloc/allreduce/reducer.h"
 #include "dedloc/base/result.h"
-#include "dedloc/collab/learner.h"
 #include "dedloc/events/events.h"
 #include "dedloc/run/run_file.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/state/snapshot.h"
+#include "dedloc/train/model.h"
 
 #include "tests/common/step_book.h"
 #include "tests/sim/image_task.h"
@@ -59,7 +59,7 @@ struct VirtualMachine {
 struct VirtualRunOptions {
     run::RunFile run = image_run();
     std::vector<VirtualMachine> machines;  // the first one hosts and is there from the start
-    std::function<Result<std::unique_ptr<collab::Learner>>(const PeerId&)> make_learner;
+    std::function<Result<std::unique_ptr<train::SampledModel>>(const PeerId&)> make_learner;
     // Everybody grants plans the same, so that all parts are equal; else as much as its line has.
     bool equal_parts = false;
     std::uint64_t steps = 10;

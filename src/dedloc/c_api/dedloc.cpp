@@ -2,53 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <deque>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "dedloc/monitor/event_log.h"
-#include "dedloc/trainer/own_loop.h"
-#include "dedloc/trainer/span_model.h"
+#include "dedloc/c_api/handle.h"
 
 namespace dedloc::c_api {
 namespace {
-
-constexpr std::size_t kept_events_max = 1024;  // a notebook that is not looked at reads none
-
-int report(const Error& error, dedloc_error* out) {
-    if (out == nullptr) return 0;
-    out->kind = static_cast<std::int32_t>(error.kind()) + 1;
-    const std::string& message = error.message();
-    const std::size_t count = std::min(message.size(), sizeof(out->message) - 1);
-    std::memcpy(out->message, message.data(), count);
-    out->message[count] = 0;
-    return 0;
-}
-
-// Nothing is thrown across the C interface.
-template <typename Work>
-int guarded(dedloc_error* error, int failed, Work&& work) {
-    try {
-        return work();
-    } catch (const std::exception& failure) {
-        report(Error(ErrorKind::cannot_compute, failure.what()), error);
-        return failed;
-    }
-}
-
-std::size_t write_text(const std::string& text, char* out, std::size_t size) {
-    if (size > 0) {
-        const std::size_t count = std::min(text.size(), size - 1);
-        std::memcpy(out, text.data(), count);
-        out[count] = 0;
-    }
-    return text.size();
-}
 
 std::string text_of(const char* text) { return text != nullptr ? text : ""; }
 
@@ -60,34 +23,12 @@ std::vector<std::string> lines_of(const char* text) {
     return lines;
 }
 
-// The newest events, for whoever asks.
-class EventQueue final : public events::EventSink {
-  public:
-    void record(const events::Event& event) override {
-        std::string line = monitor::to_json_line(event);
-        const std::lock_guard lock(mutex_);
-        if (lines_.size() >= kept_events_max) lines_.pop_front();
-        lines_.push_back(std::move(line));
-    }
-    std::size_t next(char* out, std::size_t size) {
-        const std::lock_guard lock(mutex_);
-        if (lines_.empty()) return 0;
-        const std::size_t count = write_text(lines_.front(), out, size);
-        if (count < size) lines_.pop_front();
-        return count;
-    }
-
-  private:
-    std::mutex mutex_;
-    std::deque<std::string> lines_;
-};
-
 // A model that is reached by its owner's functions.
-class CalledModel final : public trainer::Gradients {
+class CalledModel final : public train::Model {
   public:
     CalledModel(const dedloc_model_calls& calls, run::Layout layout)
         : calls_(calls), layout_(std::move(layout)) {}
-    const run::Layout& layout() const override { return layout_; }
+    run::Layout layout() const override { return layout_; }
     void load(std::span<const float> parameters, std::span<const float> buffers) override {
         calls_.load(calls_.self, parameters.data(), buffers.data());
     }
@@ -99,8 +40,9 @@ class CalledModel final : public trainer::Gradients {
     void add(double scale) override { calls_.add(calls_.self, scale); }
     void leave_out() override { calls_.leave_out(calls_.self); }
     void forget_gradient() override { calls_.forget_gradient(calls_.self); }
-    void take(std::span<float> sum, std::span<float> buffers, std::uint64_t samples) override {
-        calls_.take(calls_.self, sum.data(), buffers.data(), samples);
+    void take_sum(std::span<float> sum) override { calls_.take_sum(calls_.self, sum.data()); }
+    void take_buffers(std::span<float> changes, double scale) override {
+        calls_.take_buffers(calls_.self, changes.data(), scale);
     }
     void forget_sum() override { calls_.forget_sum(calls_.self); }
 
@@ -109,12 +51,12 @@ class CalledModel final : public trainer::Gradients {
     run::Layout layout_;
 };
 
-Result<trainer::ElementType> type_of(const dedloc_tensor& tensor) {
+Result<train::ElementType> type_of(const dedloc_tensor& tensor) {
     const std::string type = text_of(tensor.type);
-    if (type == "Float") return trainer::ElementType::fp32;
-    if (type == "Long") return trainer::ElementType::int64;
-    if (type == "Int") return trainer::ElementType::int32;
-    if (type == "Byte" || type == "Bool") return trainer::ElementType::uint8;
+    if (type == "Float") return train::ElementType::fp32;
+    if (type == "Long") return train::ElementType::int64;
+    if (type == "Int") return train::ElementType::int32;
+    if (type == "Byte" || type == "Bool") return train::ElementType::uint8;
     return make_error(ErrorKind::unsupported,
                       "'{}' of the model is not fp32 ({}); convert the model before joining",
                       tensor.name,
@@ -123,13 +65,13 @@ Result<trainer::ElementType> type_of(const dedloc_tensor& tensor) {
 
 // The tensors that are trained or averaged.
 struct Model {
-    trainer::Fingerprint fingerprint;
-    std::vector<trainer::PlacedTensor> tensors;
+    train::Fingerprint fingerprint;
+    std::vector<train::PlacedTensor> tensors;
 };
 
 Result<Model> read_model(std::span<const dedloc_tensor> tensors, bool in_memory) {
     Model model;
-    trainer::FingerprintMaker maker;
+    train::FingerprintMaker maker;
     bool in_buffers = false;
     for (const dedloc_tensor& tensor : tensors) {
         const std::span<const std::int64_t> shape(tensor.shape, tensor.rank);
@@ -146,7 +88,7 @@ Result<Model> read_model(std::span<const dedloc_tensor> tensors, bool in_memory)
         std::uint64_t count = 1;
         for (const std::int64_t extent : shape) count *= static_cast<std::uint64_t>(extent);
         if (!averaged || tensor.is_repeated != 0 || count == 0) continue;
-        trainer::ElementType type = trainer::ElementType::fp32;
+        train::ElementType type = train::ElementType::fp32;
         if (in_memory) {
             DEDLOC_TRY(type, type_of(tensor));
         }
@@ -162,9 +104,9 @@ Result<Model> read_model(std::span<const dedloc_tensor> tensors, bool in_memory)
     return model;
 }
 
-run::Layout layout_of(const std::vector<trainer::PlacedTensor>& tensors) {
+run::Layout layout_of(const std::vector<train::PlacedTensor>& tensors) {
     run::Layout layout;
-    for (const trainer::PlacedTensor& tensor : tensors) {
+    for (const train::PlacedTensor& tensor : tensors) {
         if (!tensor.trained) {
             layout.buffers_count += tensor.count;
             continue;
@@ -199,29 +141,49 @@ nlohmann::json json_of(const membership::Status& status) {
 }  // namespace
 }  // namespace dedloc::c_api
 
-struct dedloc_loop {
-    dedloc::c_api::EventQueue events;  // outlives the loop, which tells it
-    dedloc::trainer::SpanModel* in_memory = nullptr;
-    std::size_t tensors_count = 0;
-    std::size_t trained_count = 0;
-    std::unique_ptr<dedloc::trainer::OwnLoop> loop;
-};
-
 using namespace dedloc;
 using namespace dedloc::c_api;
 
 namespace {
 
-trainer::OwnLoopOptions options_of(const dedloc_options& given) {
-    trainer::OwnLoopOptions options{.run_file = text_of(given.run_file),
-                                    .join = text_of(given.join),
-                                    .resume = text_of(given.resume),
-                                    .name = text_of(given.name),
-                                    .announce = lines_of(given.announce),
-                                    .relays = lines_of(given.relays)};
+train::LoopCalls calls_of(const dedloc_loop_calls& given) {
+    train::LoopCalls calls;
+    if (given.compute != nullptr)
+        calls.compute = [given](const PeerId& author,
+                                collab::CounterRange samples) -> Result<double> {
+            double mean_loss = 0;
+            if (given.compute(
+                    given.self, author.text().c_str(), samples.begin, samples.end, &mean_loss) != 0)
+                return mean_loss;
+            return make_error(ErrorKind::cannot_compute,
+                              "the function that computes samples failed");
+        };
+    if (given.evaluate != nullptr)
+        calls.evaluate = [given]() -> Result<collab::Evaluation> {
+            collab::Evaluation evaluation;
+            if (given.evaluate(
+                    given.self, &evaluation.loss, &evaluation.accuracy, &evaluation.samples) != 0)
+                return evaluation;
+            return make_error(ErrorKind::cannot_compute, "the function that evaluates failed");
+        };
+    return calls;
+}
+
+train::SessionOptions options_of(const dedloc_options& given) {
+    train::SessionOptions options{.run_file = text_of(given.run_file),
+                                  .join = text_of(given.join),
+                                  .resume = text_of(given.resume),
+                                  .admit = text_of(given.admit),
+                                  .name = text_of(given.name),
+                                  .announce = lines_of(given.announce),
+                                  .relays = lines_of(given.relays)};
     if (given.directory != nullptr) options.directory = given.directory;
     if (given.listen != nullptr) options.listen = lines_of(given.listen);
     if (given.patience_s > 0) options.patience = from_seconds(given.patience_s);
+    if (given.calls != nullptr) {
+        options.calls = calls_of(*given.calls);
+        if (given.calls->evaluate_every > 0) options.evaluate_every = given.calls->evaluate_every;
+    }
     if (given.goes_on != nullptr)
         options.goes_on = [goes_on = given.goes_on, self = given.self] {
             return goes_on(self) != 0;
@@ -236,21 +198,21 @@ Result<void> open_loop(dedloc_loop& loop,
     DEDLOC_TRY(Model model, read_model(tensors, calls == nullptr));
     loop.tensors_count = model.tensors.size();
     loop.trained_count = static_cast<std::size_t>(
-        std::ranges::count_if(model.tensors, &trainer::PlacedTensor::trained));
-    std::unique_ptr<trainer::Gradients> gradients;
+        std::ranges::count_if(model.tensors, &train::PlacedTensor::trained));
+    std::unique_ptr<train::Model> memory;
     if (calls == nullptr) {
-        DEDLOC_TRY(auto in_memory, trainer::SpanModel::make(std::move(model.tensors)));
+        DEDLOC_TRY(auto in_memory, train::SpanModel::make(std::move(model.tensors)));
         loop.in_memory = in_memory.get();
-        gradients = std::move(in_memory);
+        memory = std::move(in_memory);
     } else {
         if (loop.trained_count == 0)
             return make_error(ErrorKind::bad_input, "the model has no parameters to train");
-        gradients = std::make_unique<CalledModel>(*calls, layout_of(model.tensors));
+        memory = std::make_unique<CalledModel>(*calls, layout_of(model.tensors));
     }
-    trainer::OwnLoopOptions options = options_of(given);
+    train::SessionOptions options = options_of(given);
     options.events = &loop.events;
-    DEDLOC_TRY(loop.loop,
-               trainer::OwnLoop::join(std::move(gradients), model.fingerprint, std::move(options)));
+    DEDLOC_TRY(loop.session,
+               train::Session::join(std::move(memory), model.fingerprint, std::move(options)));
     return {};
 }
 
@@ -278,43 +240,46 @@ void dedloc_place(dedloc_loop* loop, void* const* values, const float* const* gr
 
 int dedloc_step(dedloc_loop* loop, int64_t samples, double mean_loss, dedloc_error* error) {
     return guarded(error, -1, [&] {
-        const Result<bool> stepped = loop->loop->step(samples, mean_loss);
+        const Result<bool> stepped = loop->session->step(samples, mean_loss);
         if (!stepped) return report(stepped.error(), error) - 1;
         return *stepped ? 1 : 0;
     });
 }
 
-void dedloc_drop(dedloc_loop* loop) { loop->loop->drop(); }
+void dedloc_drop(dedloc_loop* loop) { loop->session->drop(); }
 
 int dedloc_leave(dedloc_loop* loop, double patience_s, dedloc_error* error) {
     return guarded(error, 0, [&] {
-        const Result<void> left = loop->loop->leave(from_seconds(std::max(0.0, patience_s)));
+        const Result<void> left = loop->session->leave(from_seconds(std::max(0.0, patience_s)));
         return left ? 1 : report(left.error(), error);
     });
 }
 
 void dedloc_close(dedloc_loop* loop) { delete loop; }
-int dedloc_finished(const dedloc_loop* loop) { return loop->loop->finished() ? 1 : 0; }
-uint64_t dedloc_global_step(const dedloc_loop* loop) { return loop->loop->global_step(); }
-uint64_t dedloc_seed(const dedloc_loop* loop) { return loop->loop->seed(); }
-uint64_t dedloc_target_batch(const dedloc_loop* loop) { return loop->loop->target_batch(); }
+int dedloc_finished(const dedloc_loop* loop) { return loop->session->finished() ? 1 : 0; }
+uint64_t dedloc_global_step(const dedloc_loop* loop) { return loop->session->global_step(); }
+uint64_t dedloc_seed(const dedloc_loop* loop) { return loop->session->seed(); }
+uint64_t dedloc_next_sample(const dedloc_loop* loop) { return loop->session->next_sample(); }
+uint64_t dedloc_target_batch(const dedloc_loop* loop) { return loop->session->target_batch(); }
 
 size_t dedloc_join_string(const dedloc_loop* loop, char* out, size_t size) {
-    return write_text(loop->loop->join_string(), out, size);
+    return write_text(loop->session->join_string(), out, size);
 }
 
 size_t dedloc_peer_id(const dedloc_loop* loop, char* out, size_t size) {
-    return write_text(loop->loop->peer_id().text(), out, size);
+    return write_text(loop->session->peer_id().text(), out, size);
 }
 
 size_t dedloc_state_hash(const dedloc_loop* loop, char* out, size_t size) {
-    return write_text(loop->loop->state_hash(), out, size);
+    return write_text(loop->session->state_hash(), out, size);
 }
 
 size_t dedloc_status_json(const dedloc_loop* loop, char* out, size_t size) {
     nlohmann::json peers = nlohmann::json::array();
-    for (const membership::Status& status : loop->loop->peers()) peers.push_back(json_of(status));
-    const nlohmann::json all{{"self", loop->loop->peer_id().text()}, {"peers", std::move(peers)}};
+    for (const membership::Status& status : loop->session->peers())
+        peers.push_back(json_of(status));
+    const nlohmann::json all{{"self", loop->session->peer_id().text()},
+                             {"peers", std::move(peers)}};
     return write_text(
         all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), out, size);
 }

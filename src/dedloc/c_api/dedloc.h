@@ -11,7 +11,7 @@
  *   dedloc_leave(loop, 10.0, &error);
  *   dedloc_close(loop);
  *
- * The rules are those of dedloc/trainer/own_loop.h. Shapes: a tensor is `count` elements in a row.
+ * The rules are those of dedloc/train/session.h. Shapes: a tensor is `count` elements in a row.
  * Memory: the caller keeps the tensors' memory for as long as the loop is open; strings that are
  * passed are copied. Nothing throws. Thread: one at a time for each loop. dedloc_status_json,
  * dedloc_next_event and the numbers below it: any. After fork() only the parent may use a loop. */
@@ -50,6 +50,20 @@ typedef struct dedloc_error {
     char message[2044]; /* one sentence for people, UTF-8, cut where it is longer */
 } dedloc_error;
 
+/* What a loop can do beyond gradients of its own. Called on the caller's thread, within
+ * dedloc_step() and dedloc_leave(). Each may be NULL; 0 says that it failed. */
+typedef struct dedloc_loop_calls {
+    void* self;
+    /* A forward and a backward pass of samples number begin to end - 1 of the peer `author`: the
+     * model's present gradient is then that of their mean loss. They are a pure function of author
+     * and number, so that peers of a robust run can check each other. Where the tensors lie in
+     * plain memory it calls dedloc_place() in the end. */
+    int (*compute)(void* self, const char* author, uint64_t begin, uint64_t end, double* mean_loss);
+    /* Measures the model as it is on held-out samples; accuracy: NaN where there is none. */
+    int (*evaluate)(void* self, double* loss, double* accuracy, uint64_t* samples);
+    uint64_t evaluate_every; /* steps; 0: as the run file says */
+} dedloc_loop_calls;
+
 typedef struct dedloc_options {
     const char* run_file;  /* host a new run from this file… */
     const char* join;      /* …or join one by its join string */
@@ -64,6 +78,8 @@ typedef struct dedloc_options {
     /* Asked every 20 ms while a call waits, on the caller's thread; 0 makes it return CANCELLED. */
     int (*goes_on)(void* self);
     void* self;
+    const dedloc_loop_calls* calls; /* copied; NULL: none */
+    const char* admit; /* host: "list": by invitation (`dedloc invite`); NULL: as the file says */
 } dedloc_options;
 
 enum dedloc_tensor_kind {
@@ -89,7 +105,7 @@ typedef struct dedloc_tensor {
 
 /* How to reach a model that is not in plain memory (on a device, say): called on the caller's
  * thread, with fp32 vectors on the CPU that are valid during the call: the trained parameters, then
- * the averaged buffers, each in the order of the tensors. See dedloc/trainer/gradients.h. */
+ * the averaged buffers, each in the order of the tensors. See dedloc/train/model.h. */
 typedef struct dedloc_model_calls {
     void* self;
     void (*load)(void* self, const float* parameters, const float* buffers);
@@ -99,7 +115,8 @@ typedef struct dedloc_model_calls {
     void (*add)(void* self, double scale);
     void (*leave_out)(void* self);
     void (*forget_gradient)(void* self);
-    void (*take)(void* self, float* gradient_sum, float* buffers_sum, uint64_t samples);
+    void (*take_sum)(void* self, float* gradient_sum);
+    void (*take_buffers)(void* self, float* changes, double scale);
     void (*forget_sum)(void* self);
 } dedloc_model_calls;
 
@@ -116,9 +133,11 @@ DEDLOC_API int dedloc_join(const dedloc_options* options,
  * constant ones), and the trained ones' gradients (NULL: none). Before each dedloc_step(), and
  * before dedloc_leave() if the memory has moved. */
 DEDLOC_API void dedloc_place(dedloc_loop* loop, void* const* values, const float* const* gradients);
-/* After a backward pass of the MEAN loss over `samples` samples (NaN: no loss). 1: the model has
- * new parameters; 0: not yet; -1: error. Where it was CANCELLED the step is still being made: call
- * it again, which waits on. */
+/* After a backward pass of the MEAN loss over `samples` samples (NaN: no loss); or without one,
+ * where there is dedloc_loop_calls.compute, which then is called for the samples that come next.
+ * 1: the model has new parameters; 0: not yet (in a run with averaging.delayed a later call loads
+ * them); -1: error. Where it was CANCELLED the step is still being made: call it again, which waits
+ * on. */
 DEDLOC_API int dedloc_step(dedloc_loop* loop, int64_t samples, double mean_loss, dedloc_error*);
 /* Forgets what was summed since the last global step. */
 DEDLOC_API void dedloc_drop(dedloc_loop* loop);
@@ -131,6 +150,8 @@ DEDLOC_API void dedloc_close(dedloc_loop* loop);
 DEDLOC_API int dedloc_finished(const dedloc_loop* loop);
 DEDLOC_API uint64_t dedloc_global_step(const dedloc_loop* loop);
 DEDLOC_API uint64_t dedloc_seed(const dedloc_loop* loop); /* for generators of samples */
+/* The number of the first sample of the next dedloc_step(): those of this peer are numbered. */
+DEDLOC_API uint64_t dedloc_next_sample(const dedloc_loop* loop);
 DEDLOC_API uint64_t dedloc_target_batch(const dedloc_loop* loop);
 /* Texts: written to `out` with a final 0, cut to `size`; returns the whole length. */
 DEDLOC_API size_t dedloc_join_string(const dedloc_loop* loop, char* out, size_t size);
@@ -141,6 +162,45 @@ DEDLOC_API size_t dedloc_status_json(const dedloc_loop* loop, char* out, size_t 
 /* The oldest event that was not read (docs/events.md), one JSON object; 0: none. The newest 1,024
  * are kept. It is taken off only if it fits. */
 DEDLOC_API size_t dedloc_next_event(dedloc_loop* loop, char* out, size_t size);
+
+/* Experts that others lend (`dedloc serve`), as a layer of the model: the gate is the caller's, and
+ * gives scores of the grid's coordinates. Thread: one at a time for each mixture, which is closed
+ * before its loop. */
+typedef struct dedloc_mixture dedloc_mixture;
+typedef struct dedloc_mixture_options {
+    const char* name;      /* of the grid: "ffn" */
+    const uint32_t* sizes; /* of its axes */
+    size_t dimensions;
+    uint64_t best;     /* experts that each row asks; 0: 4 */
+    uint64_t at_least; /* of them must answer, or the row is lost; 0: 1 */
+} dedloc_mixture_options;
+/* 0: error. */
+DEDLOC_API int dedloc_mixture_open(dedloc_loop* loop,
+                                   const dedloc_mixture_options* options,
+                                   dedloc_mixture** mixture,
+                                   dedloc_error* error);
+/* inputs, outputs: rows x width; scores: rows x the sum of the sizes. Outputs of a lost row are
+ * zeros, and lost (may be NULL) is 1. Returns the pass, for backward or forget; 0: error. It waits
+ * for experts for half a minute. */
+DEDLOC_API uint64_t dedloc_mixture_forward(dedloc_mixture* mixture,
+                                           const float* inputs,
+                                           const float* scores,
+                                           size_t rows,
+                                           size_t width,
+                                           float* outputs,
+                                           uint8_t* lost,
+                                           dedloc_error* error);
+/* Once for a pass; the experts update. Of more than 256 passes the oldest is forgotten. 0: error.
+ */
+DEDLOC_API int dedloc_mixture_backward(dedloc_mixture* mixture,
+                                       uint64_t pass,
+                                       const float* output_gradients,
+                                       float* input_gradients,
+                                       float* score_gradients,
+                                       dedloc_error* error);
+DEDLOC_API void dedloc_mixture_forget(dedloc_mixture* mixture, uint64_t pass);
+DEDLOC_API void dedloc_mixture_close(dedloc_mixture* mixture);
+
 DEDLOC_API const char* dedloc_version(void);
 
 #ifdef __cplusplus

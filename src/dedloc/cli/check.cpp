@@ -9,7 +9,6 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/given_run_file.h"
 #include "dedloc/cli/robust_words.h"
-#include "dedloc/collab/recomputable.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/fits_memory.h"
@@ -24,7 +23,8 @@
 #include "dedloc/run/vector_codecs.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/training_task.h"
-#include "dedloc/trainer/micro_batch.h"
+#include "dedloc/train/micro_batch.h"
+#include "dedloc/train/recomputable.h"
 
 namespace dedloc::cli {
 namespace {
@@ -132,7 +132,7 @@ constexpr double long_s = 1;  // a user should see that something happens
 Ok find_micro_batch(const run::RunFile& run,
                     const tasks::TrainingTask& task,
                     const CheckOptions& options,
-                    collab::Learner& learner,
+                    train::SampledModel& learner,
                     Forecast& forecast) {
     forecast.micro = run.batch.micro;
     if (run.batch.micro != run::micro_auto) return {};
@@ -144,8 +144,8 @@ Ok find_micro_batch(const run::RunFile& run,
     const bool on_cpu = task.device() == "cpu";  // of a GPU's memory nothing is known
     const auto bytes = [on_cpu] { return on_cpu ? peer::memory_in_use() : 0; };
     DEDLOC_TRY(
-        const trainer::MicroBatchSearch search,
-        trainer::search_micro_batch(learner, peer::micro_batch_options(run), now, bytes, told));
+        const train::MicroBatchSearch search,
+        train::search_micro_batch(learner, peer::micro_batch_options(run), now, bytes, told));
     forecast.micro = search.size();
     forecast.samples_per_second = search.samples_per_s();
     forecast.micro_text = fmt::format("{} samples at a time on this machine, {:.3g} a second: {}",
@@ -158,7 +158,7 @@ Ok find_micro_batch(const run::RunFile& run,
 constexpr double timing_s = 0.1;  // shorter ones are repeated: they tell less
 
 // Where the run file says how many samples are computed at a time: how fast that is here.
-Ok time_micro_batch(collab::Learner& learner, Forecast& forecast) {
+Ok time_micro_batch(train::SampledModel& learner, Forecast& forecast) {
     std::uint64_t samples = 0;
     double seconds = 0;
     const auto compute = [&]() -> Ok {
@@ -185,7 +185,7 @@ Result<Forecast> forecast_of(const run::RunFile& run,
     DEDLOC_TRY_VOID(peer::check_fits(task, peer::MemoryUse::training, peer::memory_available()));
     const PeerId nobody = security::Identity::generate().id();
     DEDLOC_TRY(const auto learner, task.learner(nobody));
-    DEDLOC_TRY_VOID(collab::check_recomputable(run, *learner, nobody));
+    DEDLOC_TRY_VOID(train::check_recomputable(run, *learner, nobody));
     const run::Layout layout = learner->layout();
     forecast.parameters = layout.parameters_count;
     DEDLOC_TRY_VOID(forecast_round(run, layout, options, forecast));
@@ -197,7 +197,7 @@ Result<Forecast> forecast_of(const run::RunFile& run,
     DEDLOC_TRY(forecast.texts, task.sample_texts(static_cast<std::uint64_t>(options.samples)));
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
-    learner->initial(parameters, buffers);
+    learner->store(parameters, buffers);
     learner->load(parameters, buffers);
     DEDLOC_TRY_VOID(find_micro_batch(run, task, options, *learner, forecast));
     forecast.memory = task.memory(forecast.micro);

@@ -5,12 +5,12 @@
 #pragma once
 #include <string>
 
-#include "dedloc/trainer/find_checkpoint.h"
+#include "dedloc/train/find_checkpoint.h"
 
 namespace dedloc::cli {
 
-using trainer::find_checkpoint;
-using trainer::FoundCheckpoint;
+using train::find_checkpoint;
+using train::FoundCheckpoint;
 
 // The folder of the peer that saved the checkpoint at `path` (absolute), or nothing, where it lies
 // elsewhere (in a copy, in a published folder) or where we may not write.

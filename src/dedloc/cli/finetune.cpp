@@ -150,7 +150,7 @@ Result<TableRow> tune_model(const FoundCheckpoint& found,
             const PeerId anybody = security::Identity::generate().id();
             DEDLOC_TRY(auto learner, fresh_task->learner(anybody));
             std::vector<float> buffers(learner->layout().buffers_count);
-            learner->initial(parameters, buffers);
+            learner->store(parameters, buffers);
         }
         const tasks::FineTuneInput input{.data = files.data,
                                          .split = split_of(files, seed),

@@ -8,12 +8,12 @@
 #include "dedloc/peer/early_failure.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/node_opening.h"
-#include "dedloc/peer/organiser.h"
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/peer/peer_run.h"
 #include "dedloc/peer/run_files.h"
 #include "dedloc/peer/say.h"
 #include "dedloc/peer/task_progress.h"
+#include "dedloc/train/host_access.h"
 
 namespace dedloc::cli {
 namespace {
@@ -69,17 +69,14 @@ peer::Outcome<peer::WarmSource> warm_source(const std::string& path) {
 Ok give_access(peer::PeerRunInput& input,
                const HostOptions& options,
                const std::optional<security::Identity>& authority) {
-    const peer::HostAccessOptions access_options{
+    const train::HostAccessOptions access_options{
         .open = options.open || options.admit == "open",
         .resumes = !options.resume.empty(),
         .token_hours = options.token_hours,
         .name = options.peer.name.empty() ? peer::host_name() : options.peer.name};
-    DEDLOC_TRY(peer::HostAccess access,
-               peer::host_access(*input.opened.node,
-                                 input.opened.directory,
-                                 input.invitation.run,
-                                 authority,
-                                 access_options));
+    DEDLOC_TRY(
+        train::HostAccess access,
+        train::host_access(*input.opened.node, input.invitation.run, authority, access_options));
     input.invitation.secret = std::move(access.secret);
     input.invitation.admitted = std::move(access.admitted);
     input.issuer = std::move(access.issuer);
@@ -120,7 +117,7 @@ peer::Outcome<peer::PeerRunInput> hosting(const HostOptions& options) {
     }
     std::optional<security::Identity> authority;
     if (given && options.resume.empty()) {
-        auto made = peer::give_authority(*given, options.admit, opening.directory);
+        auto made = train::give_authority(*given, options.admit, opening.directory);
         if (!made) return peer::failure(made.error());
         authority = *std::move(made);
     }

@@ -10,7 +10,7 @@ constexpr std::uint64_t gib = std::uint64_t{1} << 30;
 class SizedTask final : public tasks::TrainingTask {
   public:
     explicit SizedTask(tasks::MemoryEstimate of_one) : of_one_(of_one) {}
-    Result<std::unique_ptr<collab::Learner>> learner(const PeerId&) const override {
+    Result<std::unique_ptr<train::SampledModel>> learner(const PeerId&) const override {
         return make_error(ErrorKind::unsupported, "nothing is to be computed");
     }
     std::string device() const override { return "cpu"; }

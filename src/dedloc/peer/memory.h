@@ -5,7 +5,7 @@
 #pragma once
 #include "dedloc/run/run_file.h"
 #include "dedloc/runtime/machine.h"
-#include "dedloc/trainer/micro_batch.h"
+#include "dedloc/train/micro_batch.h"
 
 namespace dedloc::peer {
 
@@ -14,6 +14,6 @@ using runtime::memory_in_use;
 
 // Bounds the search for a run's micro-batch: of memory, what is in use and half of what is
 // available.
-trainer::MicroBatchOptions micro_batch_options(const run::RunFile& run);
+train::MicroBatchOptions micro_batch_options(const run::RunFile& run);
 
 }  // namespace dedloc::peer

@@ -23,7 +23,7 @@
 
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/result.h"
-#include "dedloc/trainer/find_checkpoint.h"
+#include "dedloc/train/find_checkpoint.h"
 
 namespace dedloc::peer {
 
@@ -34,7 +34,7 @@ inline constexpr std::string_view join_file = "join.txt";
 inline constexpr double join_refresh_s = 5;  // how often a peer writes it
 inline constexpr std::string_view run_copy_file = "run.toml";
 inline constexpr std::string_view events_file = "events.jsonl";
-using trainer::checkpoints_folder;
+using train::checkpoints_folder;
 
 // Errors: local_fault when neither XDG_STATE_HOME nor HOME is set.
 Result<std::string> state_root();  // ".../dedloc"

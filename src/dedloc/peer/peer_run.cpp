@@ -8,7 +8,6 @@
 #include <thread>
 #include <unistd.h>
 
-#include "dedloc/collab/recomputable.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
@@ -19,7 +18,6 @@
 #include "dedloc/peer/interrupts.h"
 #include "dedloc/peer/join_string_file.h"
 #include "dedloc/peer/memory.h"
-#include "dedloc/peer/organiser.h"
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/peer/prompts.h"
 #include "dedloc/peer/quiet_failures.h"
@@ -33,10 +31,10 @@
 #include "dedloc/run/vector_codecs.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/tasks/training_task.h"
-#include "dedloc/trainer/local_learner.h"
-#include "dedloc/trainer/passing_thread.h"
-#include "dedloc/trainer/scaled_learner.h"
-#include "dedloc/trainer/trainer.h"
+#include "dedloc/train/host_access.h"
+#include "dedloc/train/passing_thread.h"
+#include "dedloc/train/recomputable.h"
+#include "dedloc/train/trainer.h"
 
 namespace dedloc::peer {
 
@@ -63,10 +61,16 @@ constexpr Duration file_patience = 120s;   // for a file of the run that peers h
 constexpr Duration end_patience = 10s;     // after the end: for peers that still apply it
 constexpr double download_tell_s = 10;     // between plain lines about a download
 
+// --flip-signs: a peer that errs on purpose, for tests and experiments of robust runs.
+void flip_signs(std::uint64_t /*step*/, std::span<float> sum) {
+    constexpr float factor = -1000;
+    for (float& value : sum) value *= factor;
+}
+
 // The trainer's thread finds a size; the main thread tells of it.
 class MicroBatchNews {
   public:
-    void found(const trainer::MicroBatchSearch& search) {
+    void found(const train::MicroBatchSearch& search) {
         const std::lock_guard lock(mutex_);
         const double rate = search.samples_per_s();  // 0: not measured
         text_ = fmt::format("computes {} samples at a time{}: {}",
@@ -137,7 +141,7 @@ class PeerRun {
     collab::Options collaboration_options() const;
     void say_folder();
     bool look_while_joining();
-    Result<std::shared_ptr<const state::Snapshot> > first_state(collab::Learner& learner);
+    Result<std::shared_ptr<const state::Snapshot> > first_state(train::SampledModel& learner);
     void start_trainer();
     void tell_micro_batch();
     void tell_caps(const runtime::LineCaps& caps);
@@ -164,8 +168,8 @@ class PeerRun {
     monitor::EventMailbox mailbox_;
     std::unique_ptr<monitor::EventFan> fan_;
     std::shared_ptr<const tasks::TrainingTask> task_;
-    std::unique_ptr<collab::Learner> learner_;
-    std::unique_ptr<trainer::Trainer> trainer_;
+    std::unique_ptr<train::SampledModel> learner_;
+    std::unique_ptr<train::Trainer> trainer_;
     std::atomic<bool> trainer_ended_ = false;
     MicroBatchNews micro_batch_news_;
     bool interrupted_ = false;
@@ -222,18 +226,13 @@ std::optional<Failure> PeerRun::make_task() {
         return failure(fits.error());
     auto learner = task_->learner(node_.id());
     if (!learner) return failure(learner.error());
-    if (const Ok checked = collab::check_recomputable(run_file(), **learner, node_.id()); !checked)
+    if (const Ok checked = train::check_recomputable(run_file(), **learner, node_.id()); !checked)
         return failure(checked.error());
-    learner_ = trainer::trainers_learner(run_file(), *std::move(learner));
-    if (options_.flips_signs)
-        learner_ = std::make_unique<trainer::ScaledLearner>(
-            std::move(learner_),
-            node_.id(),
-            trainer::ScaledLearner::Error{.factor = trainer::sign_flip_factor});
+    learner_ = *std::move(learner);
     return std::nullopt;
 }
 
-Result<std::shared_ptr<const state::Snapshot> > PeerRun::first_state(collab::Learner& learner) {
+Result<std::shared_ptr<const state::Snapshot> > PeerRun::first_state(train::SampledModel& learner) {
     if (input_.resume) return input_.resume->state->snapshot;
     const run::Layout layout = learner.layout();
     if (input_.from) {
@@ -243,7 +242,7 @@ Result<std::shared_ptr<const state::Snapshot> > PeerRun::first_state(collab::Lea
     }
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
-    learner.initial(parameters, buffers);
+    learner.store(parameters, buffers);
     return replica::initial_state(run_file(), layout, std::move(parameters), std::move(buffers));
 }
 
@@ -308,19 +307,19 @@ std::optional<Failure> PeerRun::begin() {
             return failure(prompts.error());
     if (!hosts())
         if (auto failed = fetch_missing_file()) return failed;
-    if (auto failed = trainer::on_passing_thread([this] { return make_task(); })) return failed;
+    if (auto failed = train::on_passing_thread([this] { return make_task(); })) return failed;
     announce(events::TaskMade{}, task_->description());
     if (const Ok kept = keep_run_files(input_.opened.directory, *task_); !kept)
         return failure(ExitCode::disk, kept.error());
     const Ok copied = write_private_file(file(run_copy_file), run::to_toml(run_file()));
     if (!copied) return failure(ExitCode::disk, copied.error());
-    const Ok secret_kept = keep_secret(input_.opened.directory, input_.invitation.secret);
+    const Ok secret_kept = train::keep_secret(node_, input_.invitation.secret);
     if (!secret_kept) return failure(ExitCode::disk, secret_kept.error());
 
     collab::Options options = collaboration_options();
     if (input_.resume) options.chain = input_.resume->extra;
     if (hosts()) {
-        auto first = trainer::on_passing_thread([this] { return first_state(*learner_); });
+        auto first = train::on_passing_thread([this] { return first_state(*learner_); });
         if (!first) return failure(first.error());
         if (!warm_start_told_.empty()) announce(events::StartedFrom{}, warm_start_told_);
         input_.from.reset();  // as large as the state
@@ -349,25 +348,24 @@ void PeerRun::start_trainer() {
     const run::RunFile& run = run_file();
     if (!run.averaging.codec) screen_.say(run::describe_codecs(run.averaging, learner_->layout()));
     const bool on_cpu = task_->device() == "cpu";
-    trainer::TrainerOptions trainer{
+    train::LoopOptions loop = train::loop_options(run);
+    loop.make_evaluator = [task = task_, id = node_.id()] { return task->learner(id); };
+    if (options_.flips_signs) loop.falsify = flip_signs;
+    train::TrainerOptions trainer{
+        .loop = std::move(loop),
         .micro_batch = run.batch.micro,
-        .evaluate_every = run.evaluate_every,
-        .delayed = run.averaging.delayed,
-        .norm_max = collab::Learner::norm_max_of_one(run.averaging.norm_max, run.batch.target),
-        .counter_path = "samples",
         .micro_search = micro_batch_options(run),
         .computes_on_cpu = on_cpu,
         .memory = on_cpu ? memory_in_use : nullptr,  // of a GPU's nothing is known
         .on_micro_batch =
-            [this](const trainer::MicroBatchSearch& search) { micro_batch_news_.found(search); },
-        .make_evaluator = [task = task_, id = node_.id()] { return task->learner(id); },
+            [this](const train::MicroBatchSearch& search) { micro_batch_news_.found(search); },
         .on_end = [this](const Result<void>&) { trainer_ended_ = true; }};
-    trainer_ = std::make_unique<trainer::Trainer>(node_.spawn(),
-                                                  node_.clock(),
-                                                  node_.disk(),
-                                                  service_.collaboration(),
-                                                  std::move(learner_),
-                                                  std::move(trainer));
+    trainer_ = std::make_unique<train::Trainer>(node_.spawn(),
+                                                node_.clock(),
+                                                node_.disk(),
+                                                service_.collaboration(),
+                                                std::move(learner_),
+                                                std::move(trainer));
     trainer_->start();
 }
 

@@ -9,8 +9,8 @@
 
 #include "dedloc/peer/checkpoint_hook.h"
 #include "dedloc/peer/peer_options.h"
-#include "dedloc/trainer/checkpoint_saver.h"
-#include "dedloc/trainer/due_state.h"
+#include "dedloc/train/checkpoint_saver.h"
+#include "dedloc/train/due_state.h"
 
 namespace dedloc::peer {
 
@@ -50,8 +50,8 @@ class SavedStates {
     std::string folder_;
     state::KeepRule keep_;
     CheckpointHook::Tell tell_;
-    trainer::CheckpointSaver saver_;
-    trainer::DueState due_;
+    train::CheckpointSaver saver_;
+    train::DueState due_;
     CheckpointHook hook_;
     std::string newest_;
     std::string problem_;

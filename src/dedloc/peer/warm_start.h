@@ -14,7 +14,7 @@
 #include <optional>
 #include <string>
 
-#include "dedloc/collab/learner.h"
+#include "dedloc/run/layout.h"
 #include "dedloc/run/run_file.h"
 #include "dedloc/state/snapshot.h"
 

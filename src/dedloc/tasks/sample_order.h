@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "dedloc/base/peer_id.h"
-#include "dedloc/collab/learner.h"
+#include "dedloc/collab/samples.h"
 
 namespace dedloc::tasks {
 

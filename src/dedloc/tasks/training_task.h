@@ -23,10 +23,10 @@
 #include <vector>
 
 #include "dedloc/base/shared_bytes.h"
-#include "dedloc/collab/learner.h"
 #include "dedloc/images/picture.h"
 #include "dedloc/run/run_file.h"
 #include "dedloc/tasks/fine_tune.h"
+#include "dedloc/train/model.h"
 
 namespace dedloc::collab {
 class Node;
@@ -89,7 +89,7 @@ class TrainingTask {
   public:
     virtual ~TrainingTask() = default;
     // `peer` decides the order of samples.
-    virtual Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const = 0;
+    virtual Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer) const = 0;
     virtual std::string device() const = 0;
     virtual std::string description() const = 0;  // one line for people
 

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "dedloc/torch_bridge/flat_module.h"
+#include "dedloc/torch_bridge/module_model.h"
 
 namespace dedloc::torch_bridge {
 
@@ -19,7 +20,7 @@ std::span<const std::int64_t> shape_of(const torch::Tensor& tensor) {
     return {tensor.sizes().data(), tensor.sizes().size()};
 }
 
-void add_constant(trainer::FingerprintMaker& maker,
+void add_constant(train::FingerprintMaker& maker,
                   const std::string& name,
                   const torch::Tensor& tensor) {
     const std::string type = torch::toString(tensor.scalar_type());
@@ -32,9 +33,9 @@ void add_constant(trainer::FingerprintMaker& maker,
                    {static_cast<const std::uint8_t*>(values.data_ptr()), values.nbytes()});
 }
 
-trainer::Fingerprint fingerprint_of(const torch::nn::Module& module,
-                                    const std::vector<std::string>& private_buffers) {
-    trainer::FingerprintMaker maker;
+train::Fingerprint fingerprint_of(const torch::nn::Module& module,
+                                  const std::vector<std::string>& private_buffers) {
+    train::FingerprintMaker maker;
     for (const auto& item : module.named_parameters()) {
         if (item.value().requires_grad())
             maker.trained(item.key(), shape_of(item.value()));
@@ -60,69 +61,32 @@ trainer::Fingerprint fingerprint_of(const torch::nn::Module& module,
     return maker.finish();
 }
 
-// A libtorch module, as own loops want it.
-class ModuleGradients final : public trainer::Gradients {
-  public:
-    explicit ModuleGradients(FlatModule flat) : flat_(std::move(flat)) { flat_.remember_buffers(); }
-
-    const run::Layout& layout() const override { return flat_.layout(); }
-    void load(std::span<const float> parameters, std::span<const float> buffers) override {
-        flat_.load(parameters, buffers);
-        flat_.forget_gradients();
-        flat_.remember_buffers();
-    }
-    void store(std::span<float> parameters, std::span<float> buffers) const override {
-        flat_.store(parameters, buffers);
-    }
-    bool has_gradient() const override { return flat_.has_gradients(); }
-    bool is_sound(double norm_max) override { return flat_.gradients_are_sound(norm_max); }
-    void add(double scale) override {
-        flat_.add_gradients(scale);
-        flat_.remember_buffers();
-    }
-    void leave_out() override {
-        flat_.forget_gradients();
-        flat_.restore_buffers();
-    }
-    void forget_gradient() override { flat_.forget_gradients(); }
-    void take(std::span<float> gradient_sum,
-              std::span<float> buffers_sum,
-              std::uint64_t samples) override {
-        flat_.take_sums(gradient_sum);
-        flat_.take_buffer_changes(buffers_sum, static_cast<double>(samples));
-    }
-    void forget_sum() override { flat_.forget_sums(); }
-
-  private:
-    FlatModule flat_;
-};
-
 }  // namespace
 
-Session::Session(std::unique_ptr<trainer::OwnLoop> loop) : loop_(std::move(loop)) {}
+Session::Session(std::unique_ptr<train::Session> session) : session_(std::move(session)) {}
 Session::Session(Session&&) noexcept = default;
 Session::~Session() = default;
 
-std::string Session::join_string() const { return loop_->join_string(); }
-std::string Session::peer_id() const { return loop_->peer_id().text(); }
-std::uint64_t Session::seed() const { return loop_->seed(); }
-std::uint64_t Session::global_step() const { return loop_->global_step(); }
-std::string Session::state_hash() const { return loop_->state_hash(); }
-bool Session::finished() const { return loop_->finished(); }
-void Session::leave(Duration patience) { or_throw(loop_->leave(patience)); }
+std::string Session::join_string() const { return session_->join_string(); }
+std::string Session::peer_id() const { return session_->peer_id().text(); }
+std::uint64_t Session::seed() const { return session_->seed(); }
+std::uint64_t Session::global_step() const { return session_->global_step(); }
+std::string Session::state_hash() const { return session_->state_hash(); }
+bool Session::finished() const { return session_->finished(); }
+void Session::leave(Duration patience) { or_throw(session_->leave(patience)); }
 
 Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options) {
-    const trainer::Fingerprint fingerprint = fingerprint_of(*model, options.private_buffers);
+    const train::Fingerprint fingerprint = fingerprint_of(*model, options.private_buffers);
     FlatModule flat = or_throw(FlatModule::make(
         std::move(model), {.private_buffers = options.private_buffers, .unread_counters = true}));
-    return Session(or_throw(trainer::OwnLoop::join(
-        std::make_unique<ModuleGradients>(std::move(flat)), fingerprint, std::move(options))));
+    return Session(or_throw(train::Session::join(
+        std::make_unique<ModuleModel>(std::move(flat)), fingerprint, std::move(options))));
 }
 
-void CollaborativeOptimizer::zero_grad() { loop_.zero_grad(); }
+void CollaborativeOptimizer::zero_grad() { session_.zero_grad(); }
 bool CollaborativeOptimizer::step(std::int64_t samples, double mean_loss) {
-    return or_throw(loop_.step(samples, mean_loss));
+    return or_throw(session_.step(samples, mean_loss));
 }
-bool CollaborativeOptimizer::finished() const { return loop_.finished(); }
+bool CollaborativeOptimizer::finished() const { return session_.finished(); }
 
 }  // namespace dedloc::torch_bridge

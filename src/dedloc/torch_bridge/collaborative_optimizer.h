@@ -39,19 +39,21 @@
 // what is handed in, BatchNorm's statistics included.
 //
 // The run file's [checkpoint] is kept to: in step() and leave(), in checkpoints/ of the peer's
-// folder, the newest three (as `dedloc host` does; every = 0: none). [task] is only compared.
-// Nothing is evaluated here: [evaluate] is nothing to a session, and of [stop] it does steps and
-// samples; accuracy only counts where peers of `dedloc join` measure it. averaging.delayed is not
-// done, either: step() waits for each average (join() logs a warning).
+// folder, the newest three (as `dedloc host` does; every = 0: none); events.jsonl and join.txt are
+// there, too. [task] is only compared. With averaging.delayed step() does not wait for the average:
+// a later call loads it. With [local] the model makes inner steps of its own between two averages.
+// JoinOptions::calls says what the loop can do beyond its own gradients: measure the model (every
+// [evaluate] every steps, when it is this peer's turn; stop.accuracy goes by it), and compute
+// numbered samples of anybody, which the checks of [robust] need.
 //
-// Events go to JoinOptions::events only: `dedloc host` and `dedloc join` write events.jsonl, a loop
-// of your own does with monitor::EventLog (examples/train_together.cpp).
+// A model that changes after it joined: other strides and another device are followed; step()
+// throws where it was converted, frozen or thawed, given other tensors, or changed in place.
 //
 // Errors: std::runtime_error with a sentence for people (no such file, nobody reachable, another
-// run or model, one with local updates, which are made by dedloc's own trainer only, a disk that is
-// full, one gradient after the other that is left out), or what libtorch throws. Where its votes
-// cannot be written for half a minute, step() throws and the session has ended: the others need the
-// votes of all who take part. Join again in its directory when that is mended.
+// run or model, a disk that is full, one gradient after the other that is left out), or what
+// libtorch throws. Where its votes cannot be written for half a minute, step() throws and the
+// session has ended: the others need the votes of all who take part. Join again in its directory
+// when that is mended.
 // Thread: one at a time. Cost: one pass over the parameters a call, two copies to the CPU and back
 // a global step.
 
@@ -63,11 +65,11 @@
 #include <vector>
 
 #include "dedloc/torch_bridge/libtorch.h"
-#include "dedloc/trainer/own_loop.h"
+#include "dedloc/train/session.h"
 
 namespace dedloc::torch_bridge {
 
-using JoinOptions = trainer::OwnLoopOptions;
+using JoinOptions = train::SessionOptions;
 
 class Session {
   public:
@@ -92,8 +94,8 @@ class Session {
   private:
     friend Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options);
     friend class CollaborativeOptimizer;
-    explicit Session(std::unique_ptr<trainer::OwnLoop> loop);
-    std::unique_ptr<trainer::OwnLoop> loop_;
+    explicit Session(std::unique_ptr<train::Session> session);
+    std::unique_ptr<train::Session> session_;
 };
 
 // Returns when the model holds the collaboration's present parameters: those of `model` for who
@@ -108,7 +110,7 @@ Session join(const torch::nn::ModuleHolder<Impl>& model, JoinOptions options) {
 
 class CollaborativeOptimizer {
   public:
-    explicit CollaborativeOptimizer(Session& session) : loop_(*session.loop_) {}
+    explicit CollaborativeOptimizer(Session& session) : session_(*session.session_) {}
 
     void zero_grad();
     // After backward() of the MEAN loss over `samples` samples (without it, others see no loss of
@@ -118,7 +120,7 @@ class CollaborativeOptimizer {
     bool finished() const;
 
   private:
-    trainer::OwnLoop& loop_;
+    train::Session& session_;
 };
 
 }  // namespace dedloc::torch_bridge

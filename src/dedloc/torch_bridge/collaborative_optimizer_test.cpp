@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <gtest/gtest.h>
 #include <limits>
@@ -17,7 +18,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/embedding.h>
 
-#include "dedloc/base/log_sink.h"
+#include "dedloc/train/host_access.h"
 
 namespace dedloc::torch_bridge {
 namespace {
@@ -311,12 +312,205 @@ TEST_F(CollaborativeOptimizerTest, tells_its_sink_what_happens) {
     for (const char* kind : {"run_started", "step", "left"}) EXPECT_TRUE(events.has(kind)) << kind;
 }
 
-TEST_F(CollaborativeOptimizerTest, warns_that_it_does_not_compute_while_a_step_is_made) {
-    std::string lines;
-    base::give_log_lines_to([&lines](const std::string& line) { lines += line; });
-    host(std::make_shared<NumberModule>(), "delayed = true\n");
-    base::give_log_lines_to({});
-    EXPECT_NE(lines.find("averaging.delayed"), std::string::npos) << lines;
+TEST_F(CollaborativeOptimizerTest, computes_on_while_a_delayed_step_is_made) {
+    JoinOptions hosting = options("peer");
+    hosting.run_file = run_file("delayed = true\n", "steps = 4");
+    const auto model = std::make_shared<NumberModule>();
+    Session session = join(model, hosting);
+    CollaborativeOptimizer optimizer(session);
+    for (int i = 1; i <= batches_a_step; ++i)
+        EXPECT_FALSE(step_once(optimizer, *model, micro_batch)) << "the step has only begun";
+    EXPECT_EQ(model->number.item<float>(), 0);
+    std::vector<float> seen;
+    while (!optimizer.finished())
+        if (step_once(optimizer, *model, micro_batch)) seen.push_back(model->number.item<float>());
+    session.leave();
+    EXPECT_EQ(session.global_step(), 4u);
+    EXPECT_FLOAT_EQ(model->number.item<float>(), -4 * rate);
+    ASSERT_FALSE(seen.empty());
+    EXPECT_FLOAT_EQ(seen.front(), -rate) << "a later step() loads it";
+}
+
+// Inner steps of rate 1/2 on a gradient of 1: each of four goes half a unit; the outer step goes a
+// quarter of the way.
+TEST_F(CollaborativeOptimizerTest, makes_local_updates) {
+    const auto model = std::make_shared<NumberModule>();
+    Session session = host(model,
+                           "[local]\nbatch = 16\n[local.optimizer]\nkind = \"sgd\"\nmomentum = 0\n"
+                           "[local.schedule]\npeak = 0.5\n");
+    CollaborativeOptimizer optimizer(session);
+    for (int i = 1; i < batches_a_step; ++i) {
+        EXPECT_FALSE(step_once(optimizer, *model, micro_batch));
+        EXPECT_FLOAT_EQ(model->number.item<float>(), -0.5f * static_cast<float>(i));
+    }
+    EXPECT_TRUE(step_once(optimizer, *model, micro_batch));
+    EXPECT_FLOAT_EQ(model->number.item<float>(), -0.25f * 2);
+}
+
+TEST_F(CollaborativeOptimizerTest, what_it_measures_ends_the_run_and_leaves_no_trace) {
+    const auto model = std::make_shared<NumberModule>();
+    JoinOptions hosting = options("peer");
+    hosting.run_file = run_file("", "accuracy = 0.9");
+    hosting.evaluate_every = 2;
+    std::vector<float> measured;
+    hosting.calls.evaluate = [&]() -> Result<collab::Evaluation> {
+        measured.push_back(model->number.item<float>());
+        model->number.sum().backward();  // as one who forgets to say no_grad
+        return collab::Evaluation{
+            .loss = 1, .accuracy = measured.size() < 2 ? 0.5 : 1.0, .samples = 10};
+    };
+    Session session = join(model, hosting);
+    CollaborativeOptimizer optimizer(session);
+    int calls = 0;
+    while (!optimizer.finished() && calls < 100) {
+        step_once(optimizer, *model, micro_batch);
+        ++calls;
+    }
+    EXPECT_EQ(calls, 4 * batches_a_step);
+    ASSERT_EQ(measured.size(), 2u);
+    EXPECT_FLOAT_EQ(measured[0], -2 * rate);
+    EXPECT_FLOAT_EQ(measured[1], -4 * rate);
+    session.leave();
+    EXPECT_FLOAT_EQ(model->number.item<float>(), -4 * rate);
+}
+
+constexpr const char* robust_section = "[robust]\ncheck = 1.0\nprobation = 1\n";
+
+TEST_F(CollaborativeOptimizerTest,
+       hosts_no_robust_run_in_which_newcomers_would_never_weigh_anything) {
+    const std::string failure =
+        failure_of([&] { host(std::make_shared<NumberModule>(), robust_section); });
+    EXPECT_NE(failure.find("newcomers of this robust run would never weigh anything"),
+              std::string::npos)
+        << failure;
+}
+
+// The gradient of a sample is a function of author and number.
+TEST_F(CollaborativeOptimizerTest, computes_numbered_samples_and_checks_a_newcomers) {
+    std::mutex mutex;
+    std::set<std::string> computed_as;  // by the host
+    const auto calls_for = [&](const std::shared_ptr<NumberModule>& model, bool hosts) {
+        train::LoopCalls calls;
+        calls.compute = [&, model, hosts](const PeerId& author,
+                                          collab::CounterRange samples) -> Result<double> {
+            if (hosts) {
+                const std::lock_guard lock(mutex);
+                computed_as.insert(author.text());
+            }
+            const float slope = 1 + static_cast<float>(author.bytes().back() % 4) / 8 +
+                                static_cast<float>(samples.begin % 7) / 8;
+            (model->number.sum() * slope).backward();
+            return 0.5;
+        };
+        return calls;
+    };
+    const auto model = std::make_shared<NumberModule>();
+    JoinOptions hosting = options("peer");
+    hosting.run_file = run_file(robust_section, "steps = 12");
+    hosting.calls = calls_for(model, true);
+    Session session = join(model, hosting);
+    const auto newcomers = std::make_shared<NumberModule>();
+    JoinOptions joining = options("guest");
+    joining.join = session.join_string();
+    joining.calls = calls_for(newcomers, false);
+    Session other = join(newcomers, joining);
+    const std::string id = other.peer_id();
+    std::future<void> trained = std::async(std::launch::async, [&] {
+        CollaborativeOptimizer optimizer(other);
+        while (!optimizer.finished()) optimizer.step(micro_batch);
+    });
+    CollaborativeOptimizer optimizer(session);
+    while (!optimizer.finished()) optimizer.step(micro_batch);  // without a gradient: it computes
+    trained.get();
+    other.leave();
+    session.leave();
+    EXPECT_TRUE(computed_as.contains(session.peer_id()));
+    EXPECT_TRUE(computed_as.contains(id)) << "it checked the newcomer";
+    EXPECT_EQ(session.state_hash(), other.state_hash());
+}
+
+TEST_F(CollaborativeOptimizerTest, keeps_its_event_log_and_a_join_string_in_its_folder) {
+    const std::filesystem::path folder = directory_ / "peer";
+    const auto text_of = [](const std::filesystem::path& path) {
+        std::ifstream file(path);
+        return std::string(std::istreambuf_iterator<char>(file), {});
+    };
+    {
+        const auto model = std::make_shared<NumberModule>();
+        Session session = host(model);
+        EXPECT_EQ(text_of(folder / "join.txt"), session.join_string() + "\n");
+        CollaborativeOptimizer optimizer(session);
+        EXPECT_TRUE(step_once(optimizer, *model, 64));
+        session.leave();
+        EXPECT_FALSE(std::filesystem::exists(folder / "join.txt"));
+    }
+    const std::string events = text_of(folder / "events.jsonl");
+    for (const char* kind : {"\"run_started\"", "\"step\"", "\"left\""})
+        EXPECT_NE(events.find(kind), std::string::npos) << kind;
+}
+
+TEST_F(CollaborativeOptimizerTest, hosts_a_run_that_lets_in_by_invitation) {
+    JoinOptions hosting = options("peer");
+    hosting.run_file = run_file();
+    hosting.admit = "list";
+    std::string join_string;
+    {
+        Session session = join(std::make_shared<NumberModule>(), hosting);
+        EXPECT_TRUE(std::filesystem::exists(directory_ / "peer" / "authority.key"));
+        const std::string refused =
+            failure_of([&] { guest(std::make_shared<NumberModule>(), session); });
+        EXPECT_NE(refused.find("invitation"), std::string::npos) << refused;
+    }
+    std::ofstream(hosting.run_file, std::ios::app)
+        << "[access]\nauthority = \""
+        << train::authority_in(directory_ / "peer")->value().id().text() << "\"\n";
+    hosting.admit.clear();
+    EXPECT_EQ(failure_of([&] { join(std::make_shared<NumberModule>(), hosting); }), "");
+    hosting.directory = directory_ / "elsewhere";
+    const std::string failure =
+        failure_of([&] { join(std::make_shared<NumberModule>(), hosting); });
+    EXPECT_NE(failure.find("authority.key"), std::string::npos) << failure;
+}
+
+// Two parameters, one of them frozen.
+struct ChangingModule : nn::Module {
+    torch::Tensor trained = register_parameter("trained", torch::zeros({2, 2}));
+    torch::Tensor frozen = register_parameter("frozen", torch::ones({2}), false);
+    void add_one() { register_parameter("another", torch::ones({2})); }
+};
+
+TEST_F(CollaborativeOptimizerTest, says_how_a_model_changed_after_it_joined) {
+    const auto failure_after = [&](const std::function<void(ChangingModule&)>& change) {
+        const auto model = std::make_shared<ChangingModule>();
+        Session session = host(model);
+        CollaborativeOptimizer optimizer(session);
+        const auto step = [&] {
+            optimizer.zero_grad();
+            (model->parameters().front() * 2).sum().to(torch::kFloat32).backward();
+            optimizer.step(micro_batch);
+        };
+        step();
+        change(*model);
+        return failure_of(step);
+    };
+    const auto expect = [](const std::string& failure, const char* words) {
+        EXPECT_NE(failure.find(words), std::string::npos) << failure;
+    };
+    expect(failure_after([](ChangingModule& model) {
+               torch::NoGradGuard no_grad;
+               model.trained.clamp_(-1, 1);
+           }),
+           "'trained' was changed in place");
+    expect(failure_after([](ChangingModule& model) { model.frozen.requires_grad_(true); }),
+           "'frozen' was thawed");
+    expect(failure_after([](ChangingModule& model) { model.to(torch::kFloat64); }),
+           "'trained' was converted to Double");
+    expect(failure_after([](ChangingModule& model) { model.add_one(); }), "other parameters");
+    EXPECT_EQ(failure_after([](ChangingModule& model) {
+                  model.trained.set_data(model.trained.data().t().contiguous().t());
+              }),
+              "")
+        << "other strides are followed";
 }
 
 TEST_F(CollaborativeOptimizerTest, goes_on_from_a_checkpoint_of_its_own) {

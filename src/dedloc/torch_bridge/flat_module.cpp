@@ -197,6 +197,8 @@ Result<FlatModule> FlatModule::make(std::shared_ptr<nn::Module> module,
     flat.taken_buffers_.resize(static_cast<std::size_t>(flat.layout_.buffers_count));
     torch::NoGradGuard no_grad;
     copy_out(flat.buffers_, flat.taken_buffers_);
+    flat.remember_registration();
+    flat.remember_versions();
     return flat;
 }
 
@@ -255,6 +257,61 @@ void FlatModule::load(std::span<const float> parameters, std::span<const float> 
     copy_in(parameters, parameters_);
     taken_buffers_ = as_the_module_holds(buffers);
     copy_in(taken_buffers_, buffers_);
+    remember_versions();
+}
+
+void FlatModule::remember_registration() {
+    registered_.clear();
+    for (const auto& item : module_->named_parameters())
+        registered_.push_back({item.key(),
+                               item.value().unsafeGetTensorImpl(),
+                               item.value().requires_grad(),
+                               item.value().scalar_type()});
+}
+
+void FlatModule::remember_versions() {
+    versions_.clear();
+    for (const Tensor& parameter : parameters_) versions_.push_back(parameter._version());
+}
+
+Result<void> FlatModule::check() {
+    const auto now = module_->named_parameters();
+    bool same = now.size() == registered_.size();
+    for (std::size_t i = 0; same && i < registered_.size(); ++i) {
+        const Registered& was = registered_[i];
+        const Tensor& tensor = now[i].value();
+        if (tensor.unsafeGetTensorImpl() != was.tensor) {
+            same = false;
+        } else if (tensor.requires_grad() != was.trained) {
+            return make_error(ErrorKind::bad_input,
+                              "'{}' was {} after the model had joined: what is trained is the same "
+                              "on all peers of a run; leave, and join with the model as it is",
+                              was.name,
+                              was.trained ? "frozen" : "thawed");
+        } else if (was.trained && tensor.scalar_type() != was.type) {
+            return make_error(ErrorKind::bad_input,
+                              "'{}' was converted to {} after the model had joined; parameters of "
+                              "a run stay fp32 (compute in less with autocast)",
+                              was.name,
+                              torch::toString(tensor.scalar_type()));
+        }
+    }
+    if (!same)
+        return make_error(ErrorKind::bad_input,
+                          "the model holds other parameters than those that joined: change their "
+                          "values before joining, or leave, and join with this model");
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+        if (parameters_[i]._version() != versions_[i])
+            return make_error(ErrorKind::bad_input,
+                              "'{}' was changed in place since the last step, which the run would "
+                              "undo: all peers hold the same parameters. Load values before "
+                              "joining; use no second optimizer, and clip gradients, not weights",
+                              layout_.parameters[i].name);
+    // A model that moved computes on where it is now.
+    device_ = parameters_.front().device();
+    for (std::size_t i = 0; i < sums_.size(); ++i)
+        if (sums_[i].defined()) sums_[i] = sums_[i].to(parameters_[i].device());
+    return {};
 }
 
 void FlatModule::store(std::span<float> parameters, std::span<float> buffers) const {

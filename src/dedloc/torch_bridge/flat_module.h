@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "dedloc/base/result.h"
-#include "dedloc/collab/learner.h"
+#include "dedloc/run/layout.h"
 #include "dedloc/torch_bridge/libtorch.h"
 
 namespace dedloc::torch_bridge {
@@ -61,6 +61,10 @@ class FlatModule {
                                    const FlatOptions& options = {});
 
     const run::Layout& layout() const { return layout_; }
+    // Is it still the module that this was made of? Other strides and another device are followed.
+    // Errors: bad_input: other tensors, another type, layers frozen or thawed, values changed since
+    // load(), which would be undone.
+    Result<void> check();
     torch::nn::Module& module() const { return *module_; }
     torch::Device device() const { return device_; }
 
@@ -96,6 +100,8 @@ class FlatModule {
     void make_gradients_dense();
     double gradients_norm() const;  // NaN or infinite if one of them is
     std::vector<float> as_the_module_holds(std::span<const float> buffers) const;
+    void remember_registration();
+    void remember_versions();
 
     std::shared_ptr<torch::nn::Module> module_;
     torch::Device device_ = torch::kCPU;
@@ -105,6 +111,15 @@ class FlatModule {
     std::vector<float> taken_buffers_;  // as they were loaded or last taken
     std::vector<torch::Tensor> sums_;   // like parameters_; undefined (or empty): zero
     run::Layout layout_;
+    // All parameters as they were registered, and whether they were trained.
+    struct Registered {
+        std::string name;
+        const void* tensor = nullptr;
+        bool trained = false;
+        torch::ScalarType type = torch::kFloat32;
+    };
+    std::vector<Registered> registered_;
+    std::vector<std::int64_t> versions_;  // of parameters_, since they were loaded
 };
 
 // Makes a model whose state has no buffers ready to answer: loads the parameters, leaves training.

@@ -17,38 +17,14 @@
 
 #pragma once
 #include <memory>
-#include <vector>
 
-#include "dedloc/experts/mixture.h"
 #include "dedloc/torch_bridge/libtorch.h"
+#include "dedloc/train/mixture_calls.h"
 
 namespace dedloc::torch_bridge {
 
-// The layer needs this of a network; blocks. node_mixture.h has the real one.
-class MixtureCalls {
-  public:
-    using Passed = experts::RemoteMixture::Passed;
-    using Gradients = experts::RemoteMixture::Gradients;
-
-    virtual ~MixtureCalls() = default;
-    virtual const experts::ExpertGrid& grid() const = 0;
-    virtual Result<Passed> forward(experts::Tensor inputs,
-                                   std::vector<experts::GridScores> scores) = 0;
-    virtual Result<Gradients> backward(Passed passed, experts::Tensor output_gradients) = 0;
-};
-
-// Where there is no run (`dedloc check`): experts that add nothing, and no row is lost.
-class NoExperts final : public MixtureCalls {
-  public:
-    explicit NoExperts(experts::ExpertGrid grid) : grid_(std::move(grid)) {}
-    const experts::ExpertGrid& grid() const override { return grid_; }
-    Result<Passed> forward(experts::Tensor inputs,
-                           std::vector<experts::GridScores> scores) override;
-    Result<Gradients> backward(Passed passed, experts::Tensor output_gradients) override;
-
-  private:
-    experts::ExpertGrid grid_;
-};
+using train::MixtureCalls;
+using train::NoExperts;
 
 class RemoteMixtureImpl : public torch::nn::Module {
   public:

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "dedloc/torch_bridge/dense.h"
-#include "dedloc/trainer/first_line.h"
+#include "dedloc/train/first_line.h"
 
 namespace dedloc::torch_bridge {
 
@@ -29,7 +29,7 @@ experts::Tensor copy_of(const torch::Tensor& tensor) {
 Error expert_failed(const std::exception& failure) {
     return make_error(ErrorKind::cannot_compute,
                       "computing an expert: libtorch says: {}",
-                      trainer::first_line(failure));
+                      train::first_line(failure));
 }
 
 }  // namespace

@@ -11,7 +11,8 @@
 #include "dedloc/torch_bridge/autocast.h"
 #include "dedloc/torch_bridge/device.h"
 #include "dedloc/torch_bridge/loss_scale.h"
-#include "dedloc/trainer/first_line.h"
+#include "dedloc/torch_bridge/module_model.h"
+#include "dedloc/train/first_line.h"
 
 namespace dedloc::torch_bridge {
 
@@ -19,15 +20,15 @@ namespace {
 
 Error from_torch(const char* during, const std::exception& failure) {
     return make_error(
-        ErrorKind::cannot_compute, "{}: libtorch says: {}", during, trainer::first_line(failure));
+        ErrorKind::cannot_compute, "{}: libtorch says: {}", during, train::first_line(failure));
 }
 
-class TorchLearner final : public collab::Learner {
+class TorchLearner final : public OverModule<train::SampledModel> {
   public:
     TorchLearner(TorchTask task, TorchModel model, FlatModule flat)
-        : task_(std::move(task)),
+        : OverModule(std::move(flat)),
+          task_(std::move(task)),
           model_(std::move(model)),
-          flat_(std::move(flat)),
           scale_(task_.loss_scale > 0 ? task_.loss_scale
                  : task_.fp16         ? LossScale::start
                                       : 1) {
@@ -44,38 +45,9 @@ class TorchLearner final : public collab::Learner {
         if (model_.at_step) model_.at_step(global_step);
     }
 
-    void initial(std::span<float> parameters, std::span<float> buffers) override {
-        TorchModel fresh = task_.make_model();
-        Result<FlatModule> flat = FlatModule::make(fresh.module);
-        DEDLOC_CHECK(flat, "the same factory gave another model");
-        flat->store(parameters, buffers);
-    }
-
     void limit_norm(double norm_max) override { norm_max_ = norm_max; }
 
-    void load(std::span<const float> parameters, std::span<const float> buffers) override {
-        flat_.load(parameters, buffers);
-        flat_.forget_gradients();
-        flat_.forget_sums();
-        here_ = 0;
-        elsewhere_ = 0;
-    }
-
-    // Buffers start from the new state's, or peers would drift apart; what the samples so far made
-    // of the old state's is handed over beside that.
-    void move_to(std::span<const float> parameters, std::span<const float> buffers) override {
-        if (here_ > 0) {
-            std::vector<float> sum(buffers.size());
-            flat_.take_buffer_changes(sum, static_cast<double>(here_));
-            if (elsewhere_ == 0) buffers_elsewhere_.assign(buffers.size(), 0.0f);
-            for (std::size_t i = 0; i < sum.size(); ++i) buffers_elsewhere_[i] += sum[i];
-            elsewhere_ += here_;
-            here_ = 0;
-        }
-        flat_.load(parameters, buffers);
-    }
-
-    Result<collab::GradientReport> accumulate(collab::CounterRange samples) override {
+    Result<train::GradientReport> accumulate(collab::CounterRange samples) override {
         bool computes = false;
         try {
             for (;;) {
@@ -83,12 +55,12 @@ class TorchLearner final : public collab::Learner {
                 flat_.remember_buffers();
                 computes = true;
                 const TorchLoss loss = training_loss(std::move(batch));
-                collab::GradientReport report{.loss_sum = loss.sum.item<double>()};
+                train::GradientReport report{.loss_sum = loss.sum.item<double>()};
                 if (loss.correct.defined()) report.correct_sum = loss.correct.item<double>();
                 if (!std::isfinite(report.loss_sum)) return left_out();
                 backward(loss.sum);
                 if (scale_.value() > 1 && !flat_.gradients_are_sound(0) && scale_.halve()) {
-                    leave_no_trace();
+                    leave_out();
                     continue;
                 }
                 const double norm_max = norm_max_ * std::sqrt(static_cast<double>(samples.size()));
@@ -96,7 +68,6 @@ class TorchLearner final : public collab::Learner {
                 // The last that can fail: a caller may try the samples again.
                 flat_.add_gradients(1 / scale_.value());
                 scale_.sound();
-                here_ += samples.size();
                 return report;
             }
         } catch (const std::exception& failure) {
@@ -104,20 +75,8 @@ class TorchLearner final : public collab::Learner {
         }
     }
 
-    void take(std::span<float> gradient_sum,
-              std::span<float> buffers_sum,
-              std::uint64_t samples) override {
-        flat_.take_sums(gradient_sum);
-        flat_.take_buffer_changes(buffers_sum, static_cast<double>(samples - elsewhere_));
-        if (elsewhere_ > 0)
-            for (std::size_t i = 0; i < buffers_sum.size(); ++i)
-                buffers_sum[i] += buffers_elsewhere_[i];
-        here_ = 0;
-        elsewhere_ = 0;
-    }
-
     Result<void> compute_as(const PeerId& author) override {
-        if (!task_.batches_of) return Learner::compute_as(author);
+        if (!task_.batches_of) return Samples::compute_as(author);
         others_ = nullptr;
         if (author == task_.self) return {};
         DEDLOC_TRY(others_, task_.batches_of(author));
@@ -134,25 +93,18 @@ class TorchLearner final : public collab::Learner {
     void cancel_evaluation() override { evaluation_cancelled_ = true; }
 
   private:
-    // Removes what one bad micro-batch must not leave behind: its gradient, and BatchNorm's
-    // statistics.
-    void leave_no_trace() {
-        flat_.forget_gradients();
-        flat_.restore_buffers();
-    }
-
     // Memory may run out half-way through a pass. A device that broke fails at taking back, too.
     Error failed(const std::exception& failure, bool began) {
         try {
-            if (began) leave_no_trace();
+            if (began) leave_out();
         } catch (const std::exception& again) {
             return from_torch("taking back a gradient that failed", again);
         }
         return from_torch("computing a gradient", failure);
     }
 
-    collab::GradientReport left_out() {
-        leave_no_trace();
+    train::GradientReport left_out() {
+        leave_out();
         return {.loss_sum = 0, .correct_sum = 0, .finite = false};
     }
 
@@ -215,20 +167,14 @@ class TorchLearner final : public collab::Learner {
     TorchTask task_;
     TorchBatches others_;  // of the peer that is computed as; empty: our own
     TorchModel model_;
-    FlatModule flat_;
     LossScale scale_;
     double norm_max_ = 0;  // of one sample's gradient
-    // Samples since the last take(), at this state and at those before move_to(); and samples x
-    // buffers of these.
-    std::uint64_t here_ = 0;
-    std::uint64_t elsewhere_ = 0;
-    std::vector<float> buffers_elsewhere_;
     std::atomic<bool> evaluation_cancelled_ = false;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<collab::Learner>> make_torch_learner(TorchTask task) {
+Result<std::unique_ptr<train::SampledModel>> make_torch_learner(TorchTask task) {
     if (task.fp16 && torch::Device(task.device).is_cpu())
         return make_error(ErrorKind::unsupported,
                           "precision = \"fp16\" is computed on GPUs only, and this machine "
@@ -237,7 +183,7 @@ Result<std::unique_ptr<collab::Learner>> make_torch_learner(TorchTask task) {
         TorchModel model = task.make_model();
         model.module->to(torch::Device(task.device));
         DEDLOC_TRY(FlatModule flat, FlatModule::make(model.module));
-        return std::unique_ptr<collab::Learner>(
+        return std::unique_ptr<train::SampledModel>(
             std::make_unique<TorchLearner>(std::move(task), std::move(model), std::move(flat)));
     } catch (const std::exception& failure) {
         return from_torch("making the model", failure);

@@ -1,7 +1,7 @@
-// TorchLearner: a libtorch model, its batches and its loss, as collab's Learner.
+// TorchLearner: a libtorch model, its batches and its loss, as train::Model and train::Samples.
 //
 // The loss is a SUM over the samples of a batch: gradients of micro-batches then add up, whatever
-// their sizes. They accumulate in sums of our own on the device; take() is the only copy from
+// their sizes. They accumulate in sums of our own on the device; take_sum() is the only copy from
 // there. A micro-batch whose loss or gradient is not finite, or whose mean gradient is beyond
 // limit_norm(), leaves no trace (GradientReport::finite).
 //
@@ -22,9 +22,9 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/collab/learner.h"
 #include "dedloc/torch_bridge/flat_module.h"
 #include "dedloc/torch_bridge/libtorch.h"
+#include "dedloc/train/model.h"
 
 namespace dedloc::torch_bridge {
 
@@ -45,7 +45,7 @@ struct TorchModel {
     std::shared_ptr<torch::nn::Module> module{};
     std::function<torch::Tensor(const torch::Tensor& inputs)> forward{};
     std::function<TorchLoss(const TorchBatch& batch)> loss{};
-    // Learner::at_step, for models that compute differently from step to step. May be null.
+    // Samples::at_step, for models that compute differently from step to step. May be null.
     std::function<void(std::uint64_t global_step)> at_step{};
     // In place of a pass over held-out batches: the module is in evaluation mode, nothing keeps
     // gradients, and it should end soon once `cancelled` says so. May be null.
@@ -83,7 +83,7 @@ struct TorchTask {
     std::function<void(std::vector<optim::ParameterGroup>&)> shape_groups{};
 };
 
-Result<std::unique_ptr<collab::Learner>> make_torch_learner(TorchTask task);
+Result<std::unique_ptr<train::SampledModel>> make_torch_learner(TorchTask task);
 
 // Sum-reduced cross entropy and the count of right answers.
 TorchLoss classification_loss(const torch::Tensor& outputs, const torch::Tensor& targets);

@@ -10,9 +10,11 @@
 #include <torch/nn/modules/embedding.h>
 
 #include "dedloc/optim/optimizer.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/torch_bridge/autocast.h"
 #include "dedloc/torch_bridge/device.h"
 #include "dedloc/torch_bridge/loss_scale.h"
+#include "dedloc/train/accumulation.h"
 
 namespace dedloc::torch_bridge {
 namespace {
@@ -62,8 +64,8 @@ TorchTask made_task(const Data& data, bool batch_norm = false) {
     return task;
 }
 
-std::unique_ptr<collab::Learner> made_learner(const Data& data, bool batch_norm = false) {
-    Result<std::unique_ptr<collab::Learner>> learner =
+std::unique_ptr<train::SampledModel> made_learner(const Data& data, bool batch_norm = false) {
+    Result<std::unique_ptr<train::SampledModel>> learner =
         make_torch_learner(made_task(data, batch_norm));
     return *std::move(learner);
 }
@@ -229,7 +231,7 @@ TEST(TorchLearner, adds_up_micro_batches_to_the_gradient_of_the_whole) {
     for (const collab::CounterRange range : {collab::CounterRange{0, 10},
                                              collab::CounterRange{10, 64},
                                              collab::CounterRange{64, 100}}) {
-        const Result<collab::GradientReport> report = learner->accumulate(range);
+        const Result<train::GradientReport> report = learner->accumulate(range);
         ASSERT_TRUE(report);
         loss_sum += report->loss_sum;
     }
@@ -259,7 +261,7 @@ TEST(TorchLearner, hands_over_the_buffers_change_by_samples_once) {
     const run::Layout layout = learner->layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
-    learner->initial(parameters, buffers);
+    learner->store(parameters, buffers);
     ASSERT_TRUE(learner->accumulate({0, 200}));
     std::vector<float> sum(layout.parameters_count);
     std::vector<float> buffers_sum(layout.buffers_count);
@@ -286,20 +288,20 @@ TEST(TorchLearner, buffers_that_never_change_keep_their_bits_in_every_codec) {
         model.module->register_buffer("constants", torch::tensor({0.406f, 1e-3f, 70'000.0f}));
         return model;
     };
-    Result<std::unique_ptr<collab::Learner>> made = make_torch_learner(task);
+    Result<std::unique_ptr<train::SampledModel>> made = make_torch_learner(task);
     ASSERT_TRUE(made);
-    const std::unique_ptr<collab::Learner> learner = *std::move(made);
+    const std::unique_ptr<train::SampledModel> learner = *std::move(made);
     const run::Layout layout = learner->layout();
     ASSERT_EQ(layout.buffers_count, 3u);
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(3);
-    learner->initial(parameters, buffers);
+    learner->store(parameters, buffers);
     learner->load(parameters, buffers);
     std::vector<float> gradient(layout.parameters_count);
     std::vector<float> change(3);
     for (std::uint64_t step = 0; step < 20; ++step) {
         ASSERT_TRUE(learner->accumulate({step * 7, step * 7 + 7}));
-        if (step % 3 == 0) learner->move_to(parameters, buffers);
+        if (step % 3 == 0) learner->load(parameters, buffers);
         learner->take(gradient, change, 7);
         EXPECT_EQ(change, std::vector<float>(3, 0.0f));
     }
@@ -312,7 +314,7 @@ TEST(TorchLearner, keeps_its_sums_when_it_moves_to_another_state) {
     const run::Layout layout = learner->layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
-    learner->initial(parameters, buffers);
+    learner->store(parameters, buffers);
     std::vector<float> moved = parameters;
     for (float& value : moved) value *= 1.25f;
     std::vector<float> sum(parameters.size());
@@ -328,22 +330,28 @@ TEST(TorchLearner, keeps_its_sums_when_it_moves_to_another_state) {
     std::vector<float> buffers_after(buffers.size());
     other->take(after, buffers_after, 50);
 
-    learner->load(parameters, buffers);
+    const auto state_of = [&](const std::vector<float>& values) {
+        return *replica::initial_state(run::RunFile{}, layout, values, buffers);
+    };
+    train::GradientSum accumulation(*learner);
+    accumulation.begin_at(*state_of(parameters));
     ASSERT_TRUE(learner->accumulate({0, 50}));
-    learner->move_to(moved, buffers);
+    ASSERT_TRUE(accumulation.added(50));
+    accumulation.move_to(*state_of(moved));
     ASSERT_TRUE(learner->accumulate({50, 100}));
-    learner->take(sum, buffers_sum, 100);
+    ASSERT_TRUE(accumulation.added(50));
+    accumulation.take(sum, buffers_sum, 100);
     for (std::size_t i = 0; i < after.size(); ++i) after[i] += before[i];
     EXPECT_LT(relative_difference(sum, after), 1e-6);
     EXPECT_NE(before, sum);
     // BatchNorm's statistics start again from those of the new state; none are lost.
     for (std::size_t i = 0; i < buffers.size(); ++i)
         EXPECT_FLOAT_EQ(buffers_sum[i], buffers_before[i] + buffers_after[i]);
-    learner->take(sum, buffers_sum, 1);
+    accumulation.take(sum, buffers_sum, 1);
     EXPECT_EQ(buffers_sum, std::vector<float>(buffers.size(), 0.0f)) << "and only once";
 }
 
-void expect_same_sums(collab::Learner& one, collab::Learner& other, std::uint64_t samples) {
+void expect_same_sums(train::SampledModel& one, train::SampledModel& other, std::uint64_t samples) {
     const run::Layout layout = one.layout();
     std::vector<float> sum(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
@@ -566,7 +574,7 @@ TEST(TorchLearner, evaluates_held_out_data_whole) {
 TEST(TorchLearner, ends_an_evaluation_that_is_cancelled_after_the_batch_it_is_at) {
     const Data data = made_data();
     TorchTask task = made_task(data);
-    collab::Learner* here = nullptr;
+    train::SampledModel* here = nullptr;
     int batches = 0;
     task.held_out_batch = [&, slice = task.held_out_batch](collab::CounterRange range) {
         if (++batches == 2) here->cancel_evaluation();
@@ -588,7 +596,7 @@ TEST(TorchLearner, reports_what_libtorch_throws_as_an_error) {
         return TorchBatch{torch::zeros({2, features + 1}), torch::zeros({2}, torch::kInt64)};
     };
     const auto learner = *make_torch_learner(std::move(task));
-    const Result<collab::GradientReport> report = learner->accumulate({0, 2});
+    const Result<train::GradientReport> report = learner->accumulate({0, 2});
     ASSERT_FALSE(report);
     EXPECT_EQ(report.error().kind(), ErrorKind::cannot_compute);
     EXPECT_EQ(report.error().message().find('\n'), std::string::npos);
@@ -604,7 +612,6 @@ TEST(Device, names_what_it_knows) {
 }
 
 // ---- our optimizers on a learner's sums, against libtorch's on the same samples as one batch
-// -----
 
 constexpr std::uint64_t steps = 20;
 constexpr std::uint64_t batch_target = 200;
@@ -614,7 +621,7 @@ std::vector<float> ours(const Data& data, const optim::OptimizerConfig& config) 
     const run::Layout layout = learner->layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> gradient(layout.parameters_count);
-    learner->initial(parameters, {});
+    learner->store(parameters, {});
     std::vector<std::vector<float>> moments(optim::moments_count(config),
                                             std::vector<float>(layout.parameters_count));
     const std::vector<std::span<float>> views(moments.begin(), moments.end());

@@ -18,9 +18,9 @@
 #include "dedloc/text/text_data.h"
 #include "dedloc/torch_bridge/device.h"
 #include "dedloc/torch_bridge/flat_module.h"
-#include "dedloc/torch_bridge/node_mixture.h"
 #include "dedloc/torch_bridge/torch_expert.h"
 #include "dedloc/torch_bridge/torch_learner.h"
+#include "dedloc/train/node_mixture.h"
 
 namespace dedloc::tasks {
 
@@ -150,7 +150,7 @@ class AlbertTask final : public TrainingTask {
           data_(std::move(data)),
           held_out_(std::move(held_out)) {}
 
-    Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const override;
+    Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer) const override;
     std::string device() const override { return device_; }
     std::string description() const override {
         return fmt::format(
@@ -222,7 +222,7 @@ class AlbertTask final : public TrainingTask {
     TextKeys text_;
     AlbertConfig sizes_;
     ExpertsOfTask experts_;
-    mutable std::shared_ptr<torch_bridge::NodeMixture> calls_;  // of the first learner
+    mutable std::shared_ptr<train::NodeMixture> calls_;  // of the first learner
     std::string device_;
     std::shared_ptr<const text::TextData> data_;
     std::shared_ptr<const text::SampleStream> held_out_;
@@ -231,8 +231,7 @@ class AlbertTask final : public TrainingTask {
 std::shared_ptr<torch_bridge::MixtureCalls> AlbertTask::calls_of_experts() const {
     if (!experts_.mixture) return nullptr;
     if (!experts_.node) return std::make_shared<torch_bridge::NoExperts>(experts_.mixture->grid);
-    const auto calls =
-        std::make_shared<torch_bridge::NodeMixture>(*experts_.node, *experts_.mixture);
+    const auto calls = std::make_shared<train::NodeMixture>(*experts_.node, *experts_.mixture);
     if (!calls_) calls_ = calls;
     return calls;
 }
@@ -251,7 +250,7 @@ Result<torch_bridge::TorchBatches> train_batches(const text::TextData& data,
         });
 }
 
-Result<std::unique_ptr<collab::Learner>> AlbertTask::learner(const PeerId& peer) const {
+Result<std::unique_ptr<train::SampledModel>> AlbertTask::learner(const PeerId& peer) const {
     torch_bridge::TorchTask task;
     task.make_model = [sizes = sizes_, seed = config_.seed, experts = calls_of_experts()] {
         return torch_model(sizes, seed, experts);

@@ -93,7 +93,7 @@ TEST_F(AlbertTaskTest, learns_to_fill_in_words) {
     const auto learner = *task().learner(peer(1));
     const run::Layout layout = learner->layout();
     std::vector<float> parameters(layout.parameters_count);
-    learner->initial(parameters, {});
+    learner->store(parameters, {});
     std::vector<std::vector<float>> moments(2, std::vector<float>(parameters.size()));
     const std::span<float> moment_spans[] = {moments[0], moments[1]};
     optim::OptimizerConfig adam{.kind = optim::OptimizerKind::adamw};
@@ -133,7 +133,7 @@ TEST_F(AlbertTaskTest, learns_in_mixed_precision_as_well) {
         const auto learner = *(*made)->learner(peer(1));
         const run::Layout layout = learner->layout();
         std::vector<float> parameters(layout.parameters_count);
-        learner->initial(parameters, {});
+        learner->store(parameters, {});
         std::vector<std::vector<float>> moments(2, std::vector<float>(parameters.size()));
         const std::span<float> moment_spans[] = {moments[0], moments[1]};
         optim::OptimizerConfig adam{.kind = optim::OptimizerKind::adamw};
@@ -167,7 +167,7 @@ TEST_F(AlbertTaskTest, a_gradient_is_a_function_of_peer_and_numbers) {
     const auto gradient_of = [&](const PeerId& id, std::vector<collab::CounterRange> ranges) {
         const auto learner = *task().learner(id);
         std::vector<float> parameters(learner->layout().parameters_count);
-        learner->initial(parameters, {});
+        learner->store(parameters, {});
         learner->load(parameters, {});
         for (const collab::CounterRange& range : ranges) EXPECT_TRUE(learner->accumulate(range));
         std::vector<float> gradient(parameters.size());
@@ -192,7 +192,7 @@ TEST_F(AlbertTaskTest, a_gradient_is_a_function_of_peer_and_numbers) {
 TEST_F(AlbertTaskTest, exports_files_that_open) {
     const auto learner = *task().learner(peer(1));
     std::vector<float> parameters(learner->layout().parameters_count);
-    learner->initial(parameters, {});
+    learner->store(parameters, {});
     const std::string out = folder_ + "/out";
     fs::create_directories(out);
     const auto names = task().export_model(parameters, {}, out);

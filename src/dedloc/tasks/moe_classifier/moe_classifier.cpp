@@ -8,9 +8,9 @@
 #include "dedloc/tasks/sample_order.h"
 #include "dedloc/torch_bridge/dense.h"
 #include "dedloc/torch_bridge/device.h"
-#include "dedloc/torch_bridge/node_mixture.h"
 #include "dedloc/torch_bridge/torch_expert.h"
 #include "dedloc/torch_bridge/torch_learner.h"
+#include "dedloc/train/node_mixture.h"
 
 namespace dedloc::tasks {
 
@@ -80,11 +80,11 @@ class MoeClassifier final : public TrainingTask {
           node_(node),
           data_(std::make_shared<const FashionMnist>(std::move(data))) {}
 
-    Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const override {
+    Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer) const override {
         auto order = std::make_shared<SampleOrder>(config_.seed, peer, data_->train.count);
         std::shared_ptr<torch_bridge::MixtureCalls> calls;
         if (node_) {
-            const auto real = std::make_shared<torch_bridge::NodeMixture>(*node_, mixture_);
+            const auto real = std::make_shared<train::NodeMixture>(*node_, mixture_);
             if (!calls_) calls_ = real;
             calls = real;
         } else {
@@ -141,8 +141,7 @@ class MoeClassifier final : public TrainingTask {
     std::string device_;
     const collab::Node* node_;
     std::shared_ptr<const FashionMnist> data_;
-    mutable std::shared_ptr<torch_bridge::NodeMixture>
-        calls_;  // of the first learner: the trainer's
+    mutable std::shared_ptr<train::NodeMixture> calls_;  // of the first learner: the trainer's
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ TEST(MoeClassifier, the_trunk_alone_is_the_runs_vector) {
     const std::uint64_t trunk = (784 + 1) * 16 + (16 + 1) * 8 + 2 * 16 + (16 + 1) * 10;
     EXPECT_EQ(learner->layout().parameters_count, trunk);
     std::vector<float> parameters(trunk);
-    learner->initial(parameters, {});
+    learner->store(parameters, {});
     learner->load(parameters, {});
     const auto report = learner->accumulate({0, 32});
     ASSERT_TRUE(report) << to_string(report.error());

@@ -12,7 +12,7 @@
 #include "dedloc/text/cache.h"
 #include "dedloc/torch_bridge/device.h"
 #include "dedloc/torch_bridge/flat_module.h"
-#include "dedloc/trainer/first_line.h"
+#include "dedloc/train/first_line.h"
 
 namespace dedloc::tasks {
 namespace {
@@ -31,7 +31,7 @@ class SwavTask final : public TrainingTask {
           sizes_(*find_swav_sizes(setup_.config.model)),
           device_(std::move(device)) {}
 
-    Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const override;
+    Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer) const override;
     std::string device() const override { return device_; }
     std::string description() const override {
         return fmt::format(
@@ -69,7 +69,7 @@ class SwavTask final : public TrainingTask {
     std::string device_;
 };
 
-Result<std::unique_ptr<collab::Learner>> SwavTask::learner(const PeerId& peer) const {
+Result<std::unique_ptr<train::SampledModel>> SwavTask::learner(const PeerId& peer) const {
     torch_bridge::TorchTask task;
     task.make_model = [setup = setup_] { return swav_torch_model(setup); };
     task.device = device_;
@@ -142,7 +142,7 @@ Result<std::vector<Measure>> SwavTask::measure(std::span<const float> parameters
     } catch (const std::exception& failure) {
         return make_error(ErrorKind::cannot_compute,
                           "measuring the model: libtorch says: {}",
-                          trainer::first_line(failure));
+                          train::first_line(failure));
     }
 }
 

@@ -55,13 +55,13 @@ struct Gradient {
     double loss = 0;
 };
 
-Gradient gradient_of(collab::Learner& learner, collab::CounterRange samples) {
+Gradient gradient_of(train::SampledModel& learner, collab::CounterRange samples) {
     const run::Layout layout = learner.layout();
     Gradient gradient{.parameters = std::vector<float>(layout.parameters_count),
                       .buffers = std::vector<float>(layout.buffers_count)};
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
-    learner.initial(parameters, buffers);
+    learner.store(parameters, buffers);
     learner.load(parameters, buffers);
     const auto report = learner.accumulate(samples);
     EXPECT_TRUE(report) << report.error().message();
@@ -136,7 +136,7 @@ TEST(SwavTask, evaluates_on_pictures_that_it_does_not_train_on) {
     EXPECT_GT(evaluation->accuracy, 0.8);
     std::vector<float> parameters(learner->layout().parameters_count);
     std::vector<float> buffers(learner->layout().buffers_count);
-    learner->initial(parameters, buffers);
+    learner->store(parameters, buffers);
     const auto measures = (*task)->measure(parameters, buffers, 0);
     ASSERT_TRUE(measures);
     ASSERT_EQ(measures->size(), 3u);
@@ -176,7 +176,7 @@ TEST(SwavTask, goes_without_pictures_where_only_the_model_is_wanted) {
     const auto learner = *(*task)->learner(made_peer(1));
     std::vector<float> parameters(learner->layout().parameters_count);
     std::vector<float> buffers(learner->layout().buffers_count);
-    learner->initial(parameters, buffers);
+    learner->store(parameters, buffers);
     const auto names = (*task)->export_model(parameters, buffers, folder.path());
     ASSERT_TRUE(names);
     EXPECT_EQ(*names, std::vector<std::string>{"model.safetensors"});

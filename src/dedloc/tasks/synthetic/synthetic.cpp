@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "dedloc/base/random.h"
+#include "dedloc/train/vector_model.h"
 
 namespace dedloc::tasks {
 
@@ -38,16 +39,26 @@ void for_noise(std::uint64_t stream, std::size_t count, Use use) {
     }
 }
 
-class BowlLearner final : public collab::Learner {
+run::Layout layout_of(const Bowl& bowl) {
+    const auto count = static_cast<std::size_t>(bowl.parameters_count);
+    return {
+        .parameters = {{.name = "bowl", .offset = 0, .count = count, .decay = true, .trust = true}},
+        .parameters_count = bowl.parameters_count};
+}
+
+std::vector<float> noise_numbers(const Bowl& bowl, std::uint64_t stream, float size) {
+    std::vector<float> numbers(bowl.parameters_count);
+    for_noise(
+        stream, numbers.size(), [&](std::size_t k, float value) { numbers[k] = size * value; });
+    return numbers;
+}
+
+class BowlLearner final : public train::VectorModel {
   public:
     BowlLearner(const Bowl& bowl, const PeerId& peer)
-        : bowl_(bowl),
-          goal_(bowl.parameters_count),
-          parameters_(bowl.parameters_count),
-          gradient_(bowl.parameters_count) {
-        for_noise(base::mix64(bowl_.seed), goal_.size(), [&](std::size_t k, float value) {
-            goal_[k] = 2 * value;
-        });
+        : VectorModel(layout_of(bowl), noise_numbers(bowl, base::mix64(bowl.seed + 2), 4)),
+          bowl_(bowl),
+          goal_(noise_numbers(bowl, base::mix64(bowl.seed), 2)) {
         take_noise_of(peer);
     }
 
@@ -56,52 +67,25 @@ class BowlLearner final : public collab::Learner {
         return {};
     }
 
-    run::Layout layout() const override {
-        run::Layout layout;
-        const auto count = static_cast<std::size_t>(bowl_.parameters_count);
-        layout.parameters.push_back(
-            {.name = "bowl", .offset = 0, .count = count, .decay = true, .trust = true});
-        layout.parameters_count = bowl_.parameters_count;
-        return layout;
-    }
-
-    void initial(std::span<float> parameters, std::span<float>) override {
-        for_noise(base::mix64(bowl_.seed + 2), parameters.size(), [&](std::size_t k, float value) {
-            parameters[k] = 4 * value;
-        });
-    }
-
-    void load(std::span<const float> parameters, std::span<const float>) override {
-        parameters_.assign(parameters.begin(), parameters.end());
-        gradient_.assign(gradient_.size(), 0.0f);
-    }
-
-    void move_to(std::span<const float> parameters, std::span<const float>) override {
-        parameters_.assign(parameters.begin(), parameters.end());
-    }
-
-    Result<collab::GradientReport> accumulate(collab::CounterRange samples) override {
+    Result<train::GradientReport> accumulate(collab::CounterRange samples) override {
         const auto begun = std::chrono::steady_clock::now();
         const auto weight = static_cast<float>(samples.size());
-        for (std::size_t k = 0; k < gradient_.size(); ++k)
-            gradient_[k] += weight * (parameters_[k] - goal_[k]);
+        const std::span<const float> here = parameters();
+        const std::span<float> gradient = sum();
+        for (std::size_t k = 0; k < gradient.size(); ++k)
+            gradient[k] += weight * (here[k] - goal_[k]);
         for (std::uint64_t sample = samples.begin; sample < samples.end; ++sample)
             for_noise(base::mix64(noise_seed_ ^ sample),
-                      gradient_.size(),
-                      [&](std::size_t k, float value) { gradient_[k] += value; });
+                      gradient.size(),
+                      [&](std::size_t k, float value) { gradient[k] += value; });
         std::this_thread::sleep_until(begun + bowl_.gradient_time);
-        return collab::GradientReport{.loss_sum = loss() * static_cast<double>(samples.size())};
-    }
-
-    void take(std::span<float> gradient_sum, std::span<float>, std::uint64_t) override {
-        std::copy(gradient_.begin(), gradient_.end(), gradient_sum.begin());
-        gradient_.assign(gradient_.size(), 0.0f);
+        return train::GradientReport{.loss_sum = loss() * static_cast<double>(samples.size())};
     }
 
     Result<collab::Evaluation> evaluate() override {
         std::size_t near = 0;
         for (std::size_t k = 0; k < goal_.size(); ++k)
-            if (std::abs(parameters_[k] - goal_[k]) < near_enough) ++near;
+            if (std::abs(parameters()[k] - goal_[k]) < near_enough) ++near;
         return collab::Evaluation{
             .loss = loss(),
             .accuracy = static_cast<double>(near) / static_cast<double>(goal_.size()),
@@ -117,7 +101,8 @@ class BowlLearner final : public collab::Learner {
     double loss() const {
         double sum = 0;
         for (std::size_t k = 0; k < goal_.size(); ++k) {
-            const double away = static_cast<double>(parameters_[k]) - static_cast<double>(goal_[k]);
+            const double away =
+                static_cast<double>(parameters()[k]) - static_cast<double>(goal_[k]);
             sum += away * away;
         }
         return 0.5 * sum / static_cast<double>(goal_.size());
@@ -126,16 +111,14 @@ class BowlLearner final : public collab::Learner {
     Bowl bowl_;
     std::uint64_t noise_seed_ = 0;
     std::vector<float> goal_;
-    std::vector<float> parameters_;
-    std::vector<float> gradient_;
 };
 
 class SyntheticTask final : public TrainingTask {
   public:
     explicit SyntheticTask(const Bowl& bowl) : bowl_(bowl) {}
 
-    Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const override {
-        return std::unique_ptr<collab::Learner>(std::make_unique<BowlLearner>(bowl_, peer));
+    Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer) const override {
+        return std::unique_ptr<train::SampledModel>(std::make_unique<BowlLearner>(bowl_, peer));
     }
     std::string device() const override { return "cpu"; }
     std::string description() const override {

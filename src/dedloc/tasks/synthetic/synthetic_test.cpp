@@ -37,7 +37,7 @@ TEST(Synthetic, its_lowest_point_is_found) {
     const auto learner = *(*task)->learner(made_peer(1));
     std::vector<float> parameters(64);
     std::vector<float> sum(64);
-    learner->initial(parameters, {});
+    learner->store(parameters, {});
     learner->load(parameters, {});
     const double loss_before = learner->evaluate()->loss;
     for (std::uint64_t step = 0; step < 60; ++step) {

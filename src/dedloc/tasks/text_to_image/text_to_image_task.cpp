@@ -18,7 +18,7 @@
 #include "dedloc/torch_bridge/device.h"
 #include "dedloc/torch_bridge/flat_module.h"
 #include "dedloc/torch_bridge/torch_learner.h"
-#include "dedloc/trainer/first_line.h"
+#include "dedloc/train/first_line.h"
 
 namespace dedloc::tasks {
 namespace {
@@ -67,7 +67,7 @@ class TextToImageTask final : public TrainingTask {
           device_(std::move(device)),
           tokens_(std::move(tokens)) {}
 
-    Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const override;
+    Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer) const override;
     std::string device() const override { return device_; }
     std::string description() const override {
         return fmt::format(
@@ -138,7 +138,7 @@ std::optional<run::TaskConfig> TextToImageTask::decided_config() const {
     return decided;
 }
 
-Result<std::unique_ptr<collab::Learner>> TextToImageTask::learner(const PeerId& peer) const {
+Result<std::unique_ptr<train::SampledModel>> TextToImageTask::learner(const PeerId& peer) const {
     const auto count = static_cast<std::uint32_t>(tokens_->train.count());
     auto order = std::make_shared<SampleOrder>(config_.seed, peer, count);
     torch_bridge::TorchTask task;
@@ -195,9 +195,8 @@ Result<std::vector<Measure>> TextToImageTask::measure(std::span<const float> par
                                     {"ignorance_loss", ignorance},
                                     {"samples", samples}};
     } catch (const std::exception& failure) {
-        return make_error(ErrorKind::cannot_compute,
-                          "measuring: libtorch says: {}",
-                          trainer::first_line(failure));
+        return make_error(
+            ErrorKind::cannot_compute, "measuring: libtorch says: {}", train::first_line(failure));
     }
 }
 
@@ -321,7 +320,7 @@ Result<Drawing> TextToImageTask::draw(std::span<const float> parameters,
         return drawing;
     } catch (const std::exception& failure) {
         return make_error(
-            ErrorKind::cannot_compute, "drawing: libtorch says: {}", trainer::first_line(failure));
+            ErrorKind::cannot_compute, "drawing: libtorch says: {}", train::first_line(failure));
     }
 }
 
@@ -376,7 +375,7 @@ Result<std::shared_ptr<const TrainingTask>> make_text_to_image(const run::TaskCo
     } catch (const std::exception& failure) {
         return make_error(ErrorKind::cannot_compute,
                           "preparing the pictures: libtorch says: {}",
-                          trainer::first_line(failure));
+                          train::first_line(failure));
     }
 }
 

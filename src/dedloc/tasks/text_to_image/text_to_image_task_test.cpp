@@ -101,7 +101,7 @@ TEST_F(TextToImageTaskTest, learns_what_belongs_to_a_caption_and_draws_it) {
     std::vector<float> gradient(layout.parameters_count);
     std::vector<float> first(layout.parameters_count);
     std::vector<float> second(layout.parameters_count);
-    learner->initial(parameters, {});
+    learner->store(parameters, {});
     const optim::OptimizerConfig adam{.kind = optim::OptimizerKind::adamw,
                                       .schedule = {.peak = 0.01}};
     const std::vector<std::span<float>> moments = {first, second};

@@ -99,7 +99,7 @@ class TorchScriptTask final : public TrainingTask {
           train_(std::move(train)),
           held_out_(std::move(held_out)) {}
 
-    Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const override {
+    Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer) const override {
         auto order = std::make_shared<SampleOrder>(config_.seed, peer, train_.count);
         torch_bridge::TorchTask task;
         task.make_model = [file = file_] {

@@ -78,7 +78,7 @@ std::shared_ptr<const TrainingTask> built_in_network() {
 Bytes small_cnn_script(const TrainingTask& built_in) {
     const auto learner = *built_in.learner(made_peer(3));
     std::vector<float> parameters(learner->layout().parameters_count);
-    learner->initial(parameters, {});
+    learner->store(parameters, {});
     const std::vector<std::vector<std::int64_t>> shapes{
         {16, 1, 3, 3}, {16}, {32, 16, 3, 3}, {32}, {64, 32, 7, 7}, {64}, {10, 64}, {10}};
     jit::Module module("SmallCnn");
@@ -118,7 +118,7 @@ std::vector<double> trained(const TrainingTask& task) {
     const run::Layout layout = learner->layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> gradient(layout.parameters_count);
-    learner->initial(parameters, {});
+    learner->store(parameters, {});
     std::vector<double> seen(parameters.begin(), parameters.end());
     for (std::uint64_t step = 0; step < 3; ++step) {
         learner->load(parameters, {});

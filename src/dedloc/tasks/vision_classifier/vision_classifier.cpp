@@ -28,7 +28,7 @@ class VisionClassifier final : public TrainingTask {
           device_(std::move(device)),
           data_(std::make_shared<const FashionMnist>(std::move(data))) {}
 
-    Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const override {
+    Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer) const override {
         torch_bridge::TorchTask task;
         task.make_model = [name = config_.model, seed = config_.seed] {
             return make_vision_model(name, seed);

@@ -23,8 +23,8 @@ class VisionClassifierTest : public testing::Test {
             GTEST_SKIP() << "wants the Debian package dataset-fashion-mnist";
         }
     }
-    static std::unique_ptr<collab::Learner> learner(const std::string& model,
-                                                    const std::string& data = "fashion-mnist") {
+    static std::unique_ptr<train::SampledModel> learner(const std::string& model,
+                                                        const std::string& data = "fashion-mnist") {
         const auto task = make_task({.kind = "vision_classifier", .model = model, .data = data},
                                     {.device = "cpu", .threads_count = 1});
         EXPECT_TRUE(task);
@@ -45,18 +45,18 @@ TEST_F(VisionClassifierTest, starts_every_host_with_the_seeds_model) {
     const auto two = learner("small_cnn");
     std::vector<float> first(105'866);
     std::vector<float> second(105'866);
-    one->initial(first, {});
-    two->initial(second, {});
+    one->store(first, {});
+    two->store(second, {});
     EXPECT_EQ(first, second);
 }
 
 // 30 steps of SGD on batches of `batch`; the mean loss of each. The model is left at the last one.
-std::vector<double> train(collab::Learner& model, std::uint64_t batch) {
+std::vector<double> train(train::SampledModel& model, std::uint64_t batch) {
     const run::Layout layout = model.layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> gradient(layout.parameters_count);
     std::vector<float> momentum(layout.parameters_count);
-    model.initial(parameters, {});
+    model.store(parameters, {});
     optim::OptimizerConfig config;
     config.schedule.peak = 0.05;
     const std::span<float> moment(momentum);
@@ -117,7 +117,7 @@ TEST_F(VisionClassifierTest, computes_the_same_gradient_for_the_same_numbers) {
     const auto two = learner("cnn_bn");
     std::vector<float> parameters(105'962);
     std::vector<float> buffers(96);
-    one->initial(parameters, buffers);
+    one->store(parameters, buffers);
     std::vector<float> first(105'962);
     std::vector<float> second(105'962);
     for (auto& [model, gradient] : {std::pair(one.get(), &first), std::pair(two.get(), &second)}) {
@@ -166,7 +166,7 @@ TEST_F(VisionClassifierTest, exports_its_numbers_under_pytorchs_names) {
     const auto model = task->learner(made_peer(1)).value();
     std::vector<float> parameters(model->layout().parameters_count);
     std::vector<float> buffers(model->layout().buffers_count);
-    model->initial(parameters, buffers);
+    model->store(parameters, buffers);
     buffers.back() = 7;
     std::string folder = "/tmp/dedloc-vision-XXXXXX";
     ASSERT_NE(mkdtemp(folder.data()), nullptr);

@@ -1,0 +1,165 @@
+#include "dedloc/train/local_updates.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dedloc/base/check.h"
+#include "dedloc/replica/model_state.h"
+#include "dedloc/tensor/kernels.h"
+
+namespace dedloc::train {
+
+namespace {
+
+constexpr int not_finite_least =
+    3;  // in a row, until inner steps are given up: one may be bad samples
+
+}  // namespace
+
+LocalUpdates::LocalUpdates(Model& model, run::LocalConfig config)
+    : model_(model),
+      config_(std::move(config)),
+      layout_(model.layout()),
+      buffers_(layout_.buffers_count),
+      buffers_change_(layout_.buffers_count),
+      gradient_(layout_.parameters_count),
+      moments_(optim::moments_count(config_.optimizer),
+               std::vector<float>(layout_.parameters_count)) {
+    DEDLOC_CHECK(config_.batch > 0);
+}
+
+void LocalUpdates::start_at(const state::Snapshot& state) {
+    const std::span<const float> parameters = replica::parameters_of(state);
+    const std::span<const float> buffers = replica::buffers_of(state);
+    global_step_ = state.step();
+    start_.assign(parameters.begin(), parameters.end());
+    here_ = start_;
+    start_buffers_.assign(buffers.begin(), buffers.end());
+    buffers_ = start_buffers_;
+    since_start_ = 0;
+    since_step_ = 0;
+    not_finite_in_a_row_ = 0;
+    model_.load(here_, buffers_);
+}
+
+void LocalUpdates::begin_at(const state::Snapshot& state) {
+    samples_before_ = 0;
+    model_.forget_sum();
+    start_at(state);
+}
+
+void LocalUpdates::move_to(const state::Snapshot& state) {
+    if (since_step_ > 0) (void)inner_step();  // what it could not use is gone either way
+    if (since_start_ > 0) {
+        if (samples_before_ == 0) {
+            pseudo_gradient_before_.assign(layout_.parameters_count, 0.0f);
+            buffers_before_.assign(layout_.buffers_count, 0.0f);
+        }
+        add_pseudo_gradient(since_start_, pseudo_gradient_before_, buffers_before_);
+        samples_before_ += since_start_;
+    }
+    start_at(state);
+}
+
+bool LocalUpdates::added(std::uint64_t samples) {
+    not_finite_in_a_row_ = 0;
+    since_step_ += samples;
+    since_start_ += samples;
+    if (since_step_ < config_.batch || inner_step()) return true;
+    since_start_ -= samples;
+    return false;
+}
+
+// On what has been summed. False: nothing came of it.
+bool LocalUpdates::inner_step() {
+    const std::uint64_t samples = std::exchange(since_step_, 0);
+    model_.take(gradient_, buffers_change_, 1);
+    tensor::add_weighted(buffers_, buffers_change_, 1.0f);
+    // A sum of finite gradients may still not be finite.
+    if (!tensor::all_finite(gradient_)) return false;
+    const auto divisor = static_cast<float>(samples);
+    for (float& element : gradient_) element /= divisor;
+    const std::vector<std::span<float>> moments(moments_.begin(), moments_.end());
+    optim::step(
+        optimizer_for(samples), layout_.parameters, inner_steps_, here_, gradient_, moments);
+    const bool sound = is_finite();
+    if (sound)
+        ++inner_steps_;
+    else
+        forget_inner_steps();
+    model_.load(here_, buffers_);
+    return sound;
+}
+
+// With the learning rate of this global step, whatever number the inner step has.
+optim::OptimizerConfig LocalUpdates::optimizer_for(std::uint64_t samples) const {
+    const double share =
+        std::min(1.0, static_cast<double>(samples) / static_cast<double>(config_.batch));
+    const double rate = optim::learning_rate(config_.optimizer.schedule, global_step_);
+    optim::OptimizerConfig optimizer = config_.optimizer;
+    optimizer.schedule = {.kind = optim::ScheduleKind::constant, .peak = rate * share};
+    return optimizer;
+}
+
+bool LocalUpdates::is_finite() const {
+    return tensor::all_finite(here_) && tensor::all_finite(buffers_) &&
+           std::all_of(moments_.begin(), moments_.end(), [](const std::vector<float>& moment) {
+               return tensor::all_finite(moment);
+           });
+}
+
+// Their samples count as computed, and bring nothing.
+void LocalUpdates::forget_inner_steps() {
+    here_ = start_;
+    buffers_ = start_buffers_;
+    for (std::vector<float>& moment : moments_) std::fill(moment.begin(), moment.end(), 0.0f);
+    inner_steps_ = 0;
+}
+
+// Several in a row lead back to the start; at the start itself there is no other place to go.
+void LocalUpdates::left_out() {
+    if (++not_finite_in_a_row_ < not_finite_least) return;
+    not_finite_in_a_row_ = 0;
+    if (here_ == start_) return;
+    forget_inner_steps();
+    since_step_ = 0;
+    model_.forget_sum();
+    model_.load(here_, buffers_);
+}
+
+void LocalUpdates::add_pseudo_gradient(std::uint64_t samples,
+                                       std::span<float> sum,
+                                       std::span<float> changes) const {
+    const auto weight = static_cast<float>(samples);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * (start_[i] - here_[i]);
+    for (std::size_t i = 0; i < changes.size(); ++i)
+        changes[i] += weight * (buffers_[i] - start_buffers_[i]);
+}
+
+void LocalUpdates::take(std::span<float> sum, std::span<float> changes, std::uint64_t samples) {
+    if (since_step_ > 0) (void)inner_step();  // without it, too, the samples were computed
+    DEDLOC_CHECK(samples >= samples_before_);
+    std::fill(sum.begin(), sum.end(), 0.0f);
+    std::fill(changes.begin(), changes.end(), 0.0f);
+    if (samples_before_ > 0) {
+        std::copy(pseudo_gradient_before_.begin(), pseudo_gradient_before_.end(), sum.begin());
+        std::copy(buffers_before_.begin(), buffers_before_.end(), changes.begin());
+    }
+    add_pseudo_gradient(samples - samples_before_, sum, changes);
+    start_ = here_;
+    start_buffers_ = buffers_;
+    since_start_ = 0;
+    samples_before_ = 0;
+}
+
+void LocalUpdates::forget() {
+    model_.forget_sum();
+    here_ = start_;
+    buffers_ = start_buffers_;
+    since_step_ = 0;
+    since_start_ = 0;
+    samples_before_ = 0;
+    model_.load(here_, buffers_);
+}
+
+}  // namespace dedloc::train

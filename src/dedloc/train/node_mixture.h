@@ -1,0 +1,41 @@
+// NodeMixture: the calls of a RemoteMixture over a node's connections and table.
+//
+//   node.join_table();                                   // once
+//   auto calls = std::make_shared<NodeMixture>(node, options);
+//   RemoteMixture layer(width, calls);
+//
+// A forward pass that no expert answers is tried again for found_patience: servers may still be
+// starting, or keepers taking over.
+//
+// Thread: forward and backward: one thread, never the network thread; counts: any.
+// Lifetime: the node outlives it. Errors: cancelled: the node stops.
+
+#pragma once
+#include <memory>
+
+#include "dedloc/collab/node.h"
+#include "dedloc/train/mixture_calls.h"
+
+namespace dedloc::train {
+
+class NodeMixture final : public MixtureCalls {
+  public:
+    static constexpr Duration found_patience = std::chrono::seconds(30);
+
+    NodeMixture(const collab::Node& node, experts::MixtureOptions options);
+    ~NodeMixture() override;
+
+    const experts::ExpertGrid& grid() const override { return grid_; }
+    Result<Passed> forward(experts::Tensor inputs,
+                           std::vector<experts::GridScores> scores) override;
+    Result<Gradients> backward(Passed passed, experts::Tensor output_gradients) override;
+    experts::MixtureCounts counts() const;
+
+  private:
+    struct Client;  // lives on the network thread
+    const collab::Node& node_;
+    experts::ExpertGrid grid_;
+    std::unique_ptr<Client> client_;
+};
+
+}  // namespace dedloc::train

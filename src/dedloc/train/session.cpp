@@ -1,0 +1,437 @@
+#include "dedloc/train/session.h"
+
+#include <fmt/format.h>
+#include <mutex>
+#include <utility>
+
+#include "dedloc/base/log.h"
+#include "dedloc/replica/model_state.h"
+#include "dedloc/run/read_run_file.h"
+#include "dedloc/runtime/future.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/train/find_checkpoint.h"
+#include "dedloc/train/host_access.h"
+#include "dedloc/train/recomputable.h"
+
+namespace dedloc::train {
+
+// One thing has to be said even where nobody reads events: this peer cannot write its votes, so
+// that no step is made where the others need them.
+class VoteWatch final : public events::EventSink {
+  public:
+    void record(const events::Event& event) override {
+        using namespace events;
+        if (!event.is<VotesFailed, VotesFailing, VotesWritten>()) return;
+        log(LogLevel::warning, "trainer", "{}", event.text);
+        const std::lock_guard lock(mutex_);
+        problem_ = event.is<VotesFailing>() ? event.text : std::string();
+    }
+    std::string problem() const {  // empty: none, or one of a moment
+        const std::lock_guard lock(mutex_);
+        return problem_;
+    }
+
+  private:
+    mutable std::mutex mutex_;
+    std::string problem_;
+};
+
+namespace {
+
+constexpr Duration patience_at_destruction = 2s;
+
+// Sample numbers are never given out twice, so that a peer that comes back has another one, too.
+std::uint64_t seed_of(const PeerId& peer, std::uint64_t first_sample) {
+    Bytes bytes = base::to_bytes(peer.bytes());
+    base::put_u64_be(bytes, first_sample);
+    const Digest hash = security::sha256(bytes);
+    return *base::ByteReader(hash.view()).u64_be();
+}
+
+// Refuses runs that would not come to anything with this loop as their host.
+Ok check_host(const run::RunFile& run, const LoopCalls& calls) {
+    const run::StopConfig& stop = run.stop;
+    if (!calls.evaluate && stop.accuracy > 0 && stop.steps == 0 && stop.samples == 0) {
+        return make_error(
+            ErrorKind::unsupported,
+            "this run would never end: its only stop condition is stop.accuracy, and this loop "
+            "does not measure that; give it a function that evaluates, or say stop.steps or "
+            "stop.samples too");
+    }
+    if (!calls.compute && run.robust && run.robust->check > 0) {
+        return make_error(
+            ErrorKind::unsupported,
+            "newcomers of this robust run would never weigh anything: their first contributions "
+            "are checked by voters, and this loop cannot compute another peer's samples again. "
+            "Give it a function that computes samples by their numbers, or write 'check = 0' into "
+            "the run file's [robust]");
+    }
+    return {};
+}
+
+// The model as it is, and which one that is.
+Result<std::shared_ptr<const state::Snapshot>> state_of(const run::RunFile& run,
+                                                        const Model& model,
+                                                        const Fingerprint& fingerprint) {
+    std::vector<float> parameters(model.layout().parameters_count);
+    std::vector<float> buffers(model.layout().buffers_count);
+    model.store(parameters, buffers);
+    DEDLOC_TRY(
+        const std::shared_ptr<const state::Snapshot> plain,
+        replica::initial_state(run, model.layout(), std::move(parameters), std::move(buffers)));
+    state::SnapshotInfo info = plain->info();
+    info.extra = fingerprint.to_bytes();
+    return state::Snapshot::make(std::move(info), plain->sections());
+}
+
+// Decides who may join; the secret that lies in the folder of a resumed run is still good.
+Ok give_access(collab::Options& run,
+               const collab::Node& node,
+               const SessionOptions& given,
+               const std::optional<security::Identity>& authority) {
+    HostAccessOptions access_options;
+    access_options.resumes = !given.resume.empty();
+    access_options.name = given.name;
+    DEDLOC_TRY(HostAccess access, host_access(node, run.run, authority, access_options));
+    DEDLOC_TRY_VOID(keep_secret(node, access.secret));
+    run.secret = std::move(access.secret);
+    run.admitted = std::move(access.admitted);
+    run.issuer = std::move(access.issuer);
+    return {};
+}
+
+Result<collab::Options> hosting(const SessionOptions& given,
+                                const collab::Node& node,
+                                const Model& model,
+                                const Fingerprint& fingerprint) {
+    collab::Options run;
+    if (!given.run_file.empty()) {
+        DEDLOC_TRY(run.run, run::read_run_file(given.run_file));
+    }
+    if (given.resume.empty()) {
+        DEDLOC_TRY(const std::optional<security::Identity> authority,
+                   give_authority(run.run, given.admit, given.directory));
+        DEDLOC_TRY_VOID(give_access(run, node, given, authority));
+        DEDLOC_TRY(run.initial, state_of(run.run, model, fingerprint));
+        return run;
+    }
+    DEDLOC_TRY(const FoundCheckpoint found, find_checkpoint(given.resume));
+    for (const std::string& skipped : found.skipped)
+        log(LogLevel::warning, "trainer", "{}", skipped);
+    const std::string path = found.path + "/run.toml";
+    DEDLOC_TRY(run::RunFile saved, run::parse_run_file(found.checkpoint.run_file, path));
+    if (given.run_file.empty())
+        run.run = std::move(saved);
+    else if (!run.run.access)
+        run.run.access = saved.access;  // which the host wrote
+    DEDLOC_TRY_VOID(give_access(run, node, given, std::nullopt));
+    run.initial = found.checkpoint.state->snapshot;
+    run.chain = found.checkpoint.extra;
+    DEDLOC_TRY_VOID(replica::check_state(run.run, model.layout(), *run.initial));
+    DEDLOC_TRY_VOID(check_same_model(fingerprint, run.initial->info().extra));
+    return run;
+}
+
+Result<collab::Options> joining(const SessionOptions& given, const collab::Node& node) {
+    DEDLOC_TRY(collab::Invitation invitation,
+               collab::fetch_invitation(node, given.join, given.patience));
+    collab::Options run;
+    invitation.hand_over(run);
+    run.run = std::move(invitation.run);
+    return run;
+}
+
+Task<Result<void>> leave_there(collab::Collaboration& collaboration, Duration patience) {
+    co_await collaboration.leave(patience);
+    co_return Result<void>();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::join(std::unique_ptr<Model> model,
+                                               const Fingerprint& fingerprint,
+                                               SessionOptions options) {
+    const bool hosts = options.join.empty();
+    if (hosts ? options.run_file.empty() && options.resume.empty()
+              : !options.run_file.empty() || !options.resume.empty()) {
+        return make_error(ErrorKind::bad_input,
+                          "say either run_file or resume (to host) or join (to join)");
+    }
+    DEDLOC_TRY(auto node,
+               collab::Node::open({.directory = options.directory,
+                                   .listen = options.listen,
+                                   .announce = options.announce,
+                                   .relays = options.relays}));
+    auto& service = node->add<collab::CollaborationService>(*node);
+    DEDLOC_TRY(auto files, SessionFiles::open(*node, options.directory, options.events));
+    DEDLOC_TRY(collab::Options run,
+               hosts ? hosting(options, *node, *model, fingerprint) : joining(options, *node));
+    if (hosts) DEDLOC_TRY_VOID(check_host(run.run, options.calls));
+    std::unique_ptr<Session> session(
+        new Session(std::move(node), service, std::move(files), std::move(model), run.run));
+    DEDLOC_TRY_VOID(session->offer(options));
+    run.layout = session->model_->layout();
+    run.name = options.name;
+    run.checks_others = session->computes_samples_;
+    run.join_patience = options.patience;
+    DEDLOC_TRY_VOID(service.begin(std::move(run), &session->fan_, options.goes_on));
+    session->begun_ = true;
+    const std::shared_ptr<const state::Snapshot> begun = service.collaboration().state();
+    DEDLOC_TRY_VOID(check_same_model(fingerprint, begun->info().extra));
+    DEDLOC_TRY_VOID(session->begin_loop(std::move(options)));
+    return session;
+}
+
+Session::Session(std::unique_ptr<collab::Node> node,
+                 collab::CollaborationService& service,
+                 std::unique_ptr<SessionFiles> files,
+                 std::unique_ptr<Model> model,
+                 run::RunFile run)
+    : votes_(std::make_unique<VoteWatch>()),
+      files_(std::move(files)),
+      fan_({files_.get(), votes_.get()}),
+      node_(std::move(node)),
+      service_(service),
+      run_(std::move(run)),
+      model_(std::move(model)),
+      saver_(service_, run_) {}
+
+Session::~Session() {
+    if (!begun_) return;
+    try {
+        (void)leave(patience_at_destruction);  // nobody is there to be told
+    } catch (const std::exception& failure) {
+        log(LogLevel::warning, "trainer", "leaving: {}", failure.what());
+    }
+}
+
+// Samples by the functions that the loop brought.
+Ok Session::offer(const SessionOptions& options) {
+    if (!options.calls.compute && !options.calls.evaluate) return {};
+    computes_samples_ = options.calls.compute != nullptr;
+    samples_ = std::make_unique<CalledSamples>(*model_, options.calls, node_->id());
+    return computes_samples_ ? check_recomputable(run_, *samples_, node_->id()) : Ok();
+}
+
+Result<void> Session::begin_loop(SessionOptions options) {
+    goes_on_ = std::move(options.goes_on);
+    LoopOptions loop = loop_options(run_);
+    loop.evaluates_between = options.calls.evaluate != nullptr;
+    loop.evaluate_every = options.evaluate_every.value_or(run_.evaluate_every);
+    loop.goes_on = [this] { return may_wait(); };
+    loop.on_state = [this](const std::shared_ptr<const state::Snapshot>& state) {
+        loaded_ = state;
+        has_new_state_ = true;
+        save_if_due();
+    };
+    loop_ = std::make_unique<Loop>(node_->spawn(),
+                                   node_->clock(),
+                                   node_->disk(),
+                                   collaboration(),
+                                   *model_,
+                                   samples_.get(),
+                                   std::move(loop));
+    const std::shared_ptr<const state::Snapshot> begun = collaboration().state();
+    saver_.begin_at(begun->step());
+    DEDLOC_TRY_VOID(loop_->begin());
+    loaded_ = begun;
+    seed_ = seed_of(node_->id(), loop_->next_number());
+    files_->refresh_join_string(collaboration());
+    computing_since_ = node_->clock().now();
+    return {};
+}
+
+bool Session::load_newest() {
+    const std::shared_ptr<const state::Snapshot> newest = collaboration().state();
+    const bool is_another = loaded_.lock() != newest;
+    loop_->begin_at(*newest);
+    loaded_ = newest;
+    return is_another;
+}
+
+void Session::load_last() {
+    if (has_last_ || !loop_) return;
+    (void)load_newest();
+    has_last_ = true;
+}
+
+void Session::drop() {
+    model_->leave_out();
+    loop_->forget();
+}
+
+Result<void> Session::check_step(std::int64_t samples) const {
+    if (samples <= 0) return make_error(ErrorKind::bad_input, "step() needs the number of samples");
+    const auto count = static_cast<std::uint64_t>(samples);
+    // Nobody computes on when the batch is full, so that a contribution is less than two batches,
+    // which rounds take; of more they would take no part, for ever.
+    if (count > run_.batch.target) {
+        return make_error(ErrorKind::bad_input,
+                          "this run takes at most {} samples a step(); the run file's batch.target "
+                          "says so",
+                          run_.batch.target);
+    }
+    const bool is_checked = run_.robust && run_.robust->check > 0;
+    if (is_checked && run_.batch.micro != run::micro_auto && count != run_.batch.micro &&
+        model_->layout().buffers_count > 0) {
+        return make_error(ErrorKind::bad_input,
+                          "this run is checked, and gradients of this model depend on how samples "
+                          "are cut into micro-batches (it has BatchNorm): step() takes {} samples, "
+                          "as the run file's batch.micro says, not {}",
+                          run_.batch.micro,
+                          count);
+    }
+    return {};
+}
+
+Result<GradientReport> Session::sum_up(collab::CounterRange range, bool has, double mean_loss) {
+    try {
+        if (!has) return samples_->accumulate(range);
+        model_->add(static_cast<double>(range.size()));
+        return GradientReport{.loss_sum = mean_loss * static_cast<double>(range.size())};
+    } catch (...) {
+        loop_->forget();
+        throw;
+    }
+}
+
+// The present gradient to the sum, or one that is made now.
+Result<void> Session::add(std::uint64_t samples, double mean_loss) {
+    DEDLOC_TRY_VOID(model_->check());
+    const bool has = model_->has_gradient();
+    if (!has && !computes_samples_) {
+        return make_error(ErrorKind::bad_input,
+                          "no gradient: call backward() on a loss of the model that joined, before "
+                          "step()");
+    }
+    const double norm_max = norm_max_of_one(run_.averaging.norm_max, run_.batch.target);
+    const bool sound = !has || model_->is_sound(norm_max_of_mean(norm_max, samples));
+    DEDLOC_TRY(const collab::CounterRange range, loop_->take_numbers(samples));
+    Result<GradientReport> report = GradientReport{.finite = false};
+    if (sound)
+        report = sum_up(range, has, mean_loss);
+    else
+        model_->leave_out();
+    if (!report) {
+        loop_->forget();
+        return report.error();
+    }
+    loop_->check_in(samples);
+    const double seconds = to_seconds(node_->clock().now() - computing_since_);
+    DEDLOC_TRY_VOID(loop_->computed(range, *report, seconds));
+    return {};
+}
+
+Result<bool> Session::step(std::int64_t samples, double mean_loss) {
+    has_new_state_ = false;
+    if (!waits_) {  // else an earlier one was cancelled
+        if (finished()) return !left_ && step_over();
+        DEDLOC_TRY_VOID(end_without_votes());
+        DEDLOC_TRY_VOID(check_step(samples));
+        DEDLOC_TRY_VOID(add(static_cast<std::uint64_t>(samples), mean_loss));
+    }
+    files_->refresh_join_string(collaboration());
+    const Result<bool> more = loop_->until_compute();
+    computing_since_ = node_->clock().now();
+    waits_ = !more && more.error().kind() == ErrorKind::cancelled && loop_->is_in_step();
+    if (!more) {
+        if (!waits_ && !left_)
+            files_->tell(events::TrainingFailed{}, global_step(), more.error().message());
+        return more.error();
+    }
+    if (!*more && !left_) (void)step_over();
+    return has_new_state_;
+}
+
+// Nothing more is computed.
+bool Session::step_over() {
+    loop_->evaluate_the_end();
+    has_new_state_ = load_newest() || has_new_state_;
+    return has_new_state_;
+}
+
+Result<void> Session::may_wait() {
+    DEDLOC_TRY_VOID(end_without_votes());
+    if (goes_on_ && !goes_on_())
+        return make_error(ErrorKind::cancelled, "step() was told not to wait any more");
+    return {};
+}
+
+// Training goes on where there is no room for a checkpoint; leave() tries again.
+void Session::save_if_due() {
+    std::shared_ptr<const state::Snapshot> state = collaboration().state();
+    if (!saver_.is_due(*state)) return;
+    const auto saved = saver_.save(std::move(state));
+    if (!saved) log(LogLevel::warning, "trainer", "no checkpoint: {}", saved.error().message());
+}
+
+Result<void> Session::save_last() {
+    std::shared_ptr<const state::Snapshot> state = collaboration().state();
+    if (saver_.saves() && !saver_.has_saved(state)) DEDLOC_TRY_VOID(saver_.save(std::move(state)));
+    return {};
+}
+
+Result<void> Session::leave(Duration patience) {
+    if (!left_) {
+        if (loop_ && finished()) loop_->evaluate_the_end();
+        collaboration().trainer_runs(loop_ && loop_->has_something());
+        parting_ =
+            runtime::spawn_future(node_->spawn(), "leave", leave_there(collaboration(), patience));
+        left_ = true;
+    }
+    if (parting_.valid()) {
+        if (loop_) hand_in_last();
+        collaboration().trainer_runs(false);
+        (void)runtime::wait_for_result(parting_);  // cancelled: the session was stopped: left, too
+    }
+    if (!loop_) return {};  // it never was one of them
+    files_->remove_join_string();
+    // Others may have made steps since the last one here.
+    load_last();
+    DEDLOC_TRY_VOID(loop_->end());
+    return save_last();
+}
+
+// The collaboration waits for our last samples. Once we are gone no round ends here any more:
+// whoever waits there waits for ever, until the session ends.
+void Session::hand_in_last() {
+    loop_->wait_only_while([this]() -> Result<void> {
+        if (parting_.wait_for(0s) != std::future_status::ready) return {};
+        return make_error(ErrorKind::cancelled, "the run was left");
+    });
+    if (const Result<void> handed_in = loop_->finish(); !handed_in)
+        log(LogLevel::debug, "trainer", "the last samples: {}", handed_in.error().message());
+}
+
+Result<void> Session::end_without_votes() {
+    const std::string problem = votes_->problem();
+    if (problem.empty()) return {};
+    left_ = true;
+    service_.leave(Duration(0));
+    (void)save_last();  // that disk may take nothing
+    load_last();
+    return make_error(
+        ErrorKind::local_fault,
+        "{}. This session has ended, so that the others go on without it; when that is mended, "
+        "join again with this directory (where nobody trains any more: resume from it)",
+        problem);
+}
+
+std::string Session::join_string() const {
+    collab::Collaboration& collaboration = this->collaboration();
+    return node_->run_on_network_thread([&collaboration] { return collaboration.join_string(); });
+}
+
+membership::Status Session::status() const {
+    collab::Collaboration& collaboration = this->collaboration();
+    return node_->run_on_network_thread([&collaboration] { return collaboration.status(); });
+}
+
+std::string Session::state_hash() const { return status().state_hash.hex(); }
+
+std::vector<membership::Status> Session::peers() const {
+    collab::Collaboration& collaboration = this->collaboration();
+    return node_->run_on_network_thread([&collaboration] { return collaboration.peers(); });
+}
+
+}  // namespace dedloc::train

@@ -1,0 +1,126 @@
+// Loops of one's own over plain memory, without libtorch: real threads, files and sockets of this
+// machine. torch_bridge's tests of CollaborativeOptimizer go further.
+
+#include "dedloc/train/session.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+
+#include "dedloc/train/span_model.h"
+
+namespace dedloc::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t session_micro = 16;
+
+class SessionTest : public testing::Test {
+  protected:
+    SessionTest() {
+        std::string pattern = (fs::temp_directory_path() / "dedloc-XXXXXX").string();
+        directory_ = ::mkdtemp(pattern.data());
+    }
+    ~SessionTest() override { fs::remove_all(directory_); }
+
+    // Plain SGD at a rate of 1/4 on 64 samples a step.
+    std::string run_file(const std::string& more, const std::string& stop = "steps = 3") const {
+        const fs::path path = directory_ / "run.toml";
+        std::ofstream(path)
+            << "name = \"span\"\n[batch]\ntarget = 64\nmicro = 16\n"
+            << "[optimizer]\nkind = \"sgd\"\nmomentum = 0\n[schedule]\npeak = 0.25\n"
+            << "[stop]\n"
+            << stop << "\n[averaging]\ncodec = \"fp32\"\n"
+            << more;
+        return path;
+    }
+
+    // One number whose gradient is 1, in memory of this test.
+    struct Number {
+        float value = 0;
+        float gradient = 1;
+        SpanModel* model = nullptr;
+        void place() {
+            void* const values[] = {&value};
+            const float* const gradients[] = {&gradient};
+            model->place(values, gradients);
+        }
+    };
+    Result<std::unique_ptr<Session>> host(Number& number, SessionOptions options) const {
+        auto model = SpanModel::make({{.name = "p",
+                                       .count = 1,
+                                       .trained = true,
+                                       .type = ElementType::fp32,
+                                       .values = &number.value}});
+        number.model = model->get();
+        FingerprintMaker maker;
+        const std::int64_t shape[] = {1};
+        maker.trained("p", shape);
+        maker.begin_buffers();
+        options.directory = directory_ / "peer";
+        options.listen = {"/ip4/127.0.0.1/tcp/0"};
+        return Session::join(*std::move(model), maker.finish(), std::move(options));
+    }
+
+    fs::path directory_;
+};
+
+TEST_F(SessionTest, trains_what_lies_in_plain_memory_until_the_run_is_over) {
+    Number number;
+    const auto session = host(number, {.run_file = run_file("")});
+    ASSERT_TRUE(session) << session.error().message();
+    int steps = 0;
+    for (int calls = 0; calls < 100 && !(*session)->finished(); ++calls) {
+        number.place();
+        const auto stepped = (*session)->step(session_micro, 1);
+        ASSERT_TRUE(stepped) << stepped.error().message();
+        steps += *stepped;
+    }
+    ASSERT_TRUE((*session)->leave(10s));
+    EXPECT_EQ(steps, 3);
+    EXPECT_FLOAT_EQ(number.value, -3 * 0.25f);
+}
+
+TEST_F(SessionTest, a_tensor_that_lies_nowhere_is_bad_input_at_that_step) {
+    Number number;
+    const auto session = host(number, {.run_file = run_file("")});
+    ASSERT_TRUE(session);
+    void* const nowhere[] = {nullptr};
+    const float* const gradients[] = {&number.gradient};
+    number.model->place(nowhere, gradients);
+    const auto stepped = (*session)->step(session_micro, 1);
+    ASSERT_FALSE(stepped);
+    EXPECT_EQ(stepped.error().kind(), ErrorKind::bad_input);
+    number.place();
+    EXPECT_TRUE((*session)->step(session_micro, 1)) << "it can be mended";
+}
+
+// A loop that stops waiting loses nothing of what it handed in: the next call waits on.
+TEST_F(SessionTest, a_step_that_was_cancelled_is_waited_for_by_the_next_call) {
+    Number number;
+    bool goes_on = true;
+    SessionOptions options{.run_file = run_file("round_deadline_min = \"60s\"\n")};
+    options.goes_on = [&goes_on] { return goes_on; };
+    const auto session = host(number, std::move(options));
+    ASSERT_TRUE(session);
+    for (int i = 0; i < 3; ++i) {
+        number.place();
+        ASSERT_TRUE((*session)->step(session_micro, 1));
+    }
+    goes_on = false;
+    number.place();
+    const auto cancelled = (*session)->step(session_micro, 1);
+    goes_on = true;
+    if (!cancelled) {
+        EXPECT_EQ(cancelled.error().kind(), ErrorKind::cancelled);
+        const auto waited = (*session)->step(session_micro, 1);
+        ASSERT_TRUE(waited);
+        EXPECT_TRUE(*waited);
+    }
+    EXPECT_FLOAT_EQ(number.value, -0.25f);
+}
+
+}  // namespace
+}  // namespace dedloc::train
