@@ -10,6 +10,7 @@
 #include <torch/nn.h>
 
 #include "dedloc/collab/expert_service.h"
+#include "dedloc/torch_bridge/remote_mixture.h"
 #include "dedloc/torch_bridge/torch_expert.h"
 #include "dedloc/train/node_mixture.h"
 

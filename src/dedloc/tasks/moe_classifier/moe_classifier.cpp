@@ -8,6 +8,7 @@
 #include "dedloc/tasks/sample_order.h"
 #include "dedloc/torch_bridge/dense.h"
 #include "dedloc/torch_bridge/device.h"
+#include "dedloc/torch_bridge/remote_mixture.h"
 #include "dedloc/torch_bridge/torch_expert.h"
 #include "dedloc/torch_bridge/torch_learner.h"
 #include "dedloc/train/node_mixture.h"
