@@ -10,6 +10,7 @@
 
 #include "dedloc/audit/chain_book.h"
 #include "dedloc/audit/event_names.h"
+#include "dedloc/base/columns.h"
 #include "dedloc/base/file.h"
 #include "dedloc/base/printable.h"
 #include "dedloc/consensus/ledger.h"
@@ -23,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double rounding = 1e-6;  // of sums of fractions
-constexpr std::size_t audit_name_bytes = 16;
+constexpr std::size_t audit_name_columns = 16;
 
 // Samples that are in on the other chain and not in on the winning one. What was committed before
 // the winner's `first_step`, where it was resumed or its logs begin, is in the state it began from.
@@ -170,11 +171,11 @@ std::string worst_peers(const AuditReport& report) {
     const std::size_t shown = std::min(rows.size(), audit_rows_max);
     std::string text = fmt::format(
         "of {} of {} peers not every sample is in exactly once{}:\n"
-        "  {:<16}  {:>12}{:>12}{:>12}{:>12}{:>12}  peer\n",
+        "  {}  {:>12}{:>12}{:>12}{:>12}{:>12}  peer\n",
         rows.size(),
         report.peers.size(),
         shown < rows.size() ? fmt::format("; the worst {}", shown) : "",
-        "name",
+        base::left_in("name", audit_name_columns),
         "in",
         "twice",
         "left out",
@@ -183,16 +184,16 @@ std::string worst_peers(const AuditReport& report) {
     for (std::size_t i = 0; i < shown; ++i) {
         const auto& [peer, account] = rows[i];
         const auto name = report.names.find(peer);
-        text += fmt::format("  {:<16}  {:>12.2f}{:>12.2f}{:>12.2f}{:>12.2f}{:>12.2f}  {}\n",
-                            name == report.names.end()
-                                ? "-"
-                                : base::printable_columns(name->second, audit_name_bytes),
-                            account.in,
-                            account.twice,
-                            account.left_out,
-                            account.skipped,
-                            account.unfinished,
-                            peer.text());
+        text += fmt::format(
+            "  {}  {:>12.2f}{:>12.2f}{:>12.2f}{:>12.2f}{:>12.2f}  {}\n",
+            base::left_in(name == report.names.end() ? "-" : base::printable_columns(name->second),
+                          audit_name_columns),
+            account.in,
+            account.twice,
+            account.left_out,
+            account.skipped,
+            account.unfinished,
+            peer.text());
     }
     return text;
 }

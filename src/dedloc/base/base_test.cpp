@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/columns.h"
 #include "dedloc/base/edit_distance.h"
 #include "dedloc/base/log.h"
 #include "dedloc/base/log_sink.h"
@@ -109,10 +110,55 @@ TEST(Printable, lines_stay_lines_where_they_are_wanted) {
     EXPECT_EQ(printable_lines("a\n  b\x1b\rc\n"), "a\n  b? c\n");
 }
 
-TEST(Printable, in_tables_each_letter_takes_one_column) {
-    EXPECT_EQ(printable_columns("J\xc3\xbcrgen\n", 100), "J\xc3\xbcrgen ");
-    EXPECT_EQ(printable_columns("\xf0\x9f\x98\x80x\xe2\x80\xa6", 100), "?x?");
-    EXPECT_EQ(printable_columns("e\xcc\x81\xc2\xad\xc2\x9b", 100), "e???");
+TEST(Printable, in_tables_letters_of_all_scripts_stay) {
+    for (const std::string name : {"J\u00fcrgen",
+                                   "\u0391\u03b3\u03b3\u03b5\u03bb\u03bf\u03c2",
+                                   "\u0623\u0645\u0644",
+                                   "\u05e0\u05d5\u05e2\u05d4",
+                                   "\u0905\u0902\u0915\u093f\u0924",
+                                   "\u09b0\u09be\u09b9\u09c1\u09b2",
+                                   "\u0e2a\u0e21\u0e0a\u0e32\u0e22",
+                                   "\u5f20\u4f1f",
+                                   "\uae40\ubbfc\uc900",
+                                   "\u305f\u308d\u3046",
+                                   "e\u0301",
+                                   "\U0001f98a"})
+        EXPECT_EQ(printable_columns(name, 100), name);
+    EXPECT_EQ(printable_columns("Zo\u00eb\n\u00a0x", 100), "Zo\u00eb  x");
+}
+
+TEST(Printable, in_tables_nothing_moves_what_stands_beside_it) {
+    EXPECT_EQ(printable_columns("a\u202eb\u009b31m\ue000", 100), "a?b?31m?");
+    EXPECT_EQ(printable_columns("\u0301a\u00adb\u200bc\ufe0fd", 100), "abcd");
+    std::string stack = "a";
+    for (int i = 0; i < 20; ++i) stack += "\u0301";
+    EXPECT_EQ(printable_columns(stack + "b", 100), "a\u0301\u0301\u0301\u0301b");
+    // A joiner between two pictures makes them one on some terminals only.
+    EXPECT_EQ(printable_columns("\U0001f468\u200d\U0001f469", 100), "\U0001f468\U0001f469");
+    EXPECT_EQ(printable_columns("\u0915\u094d\u200d\u0937", 100), "\u0915\u094d\u200d\u0937");
+    EXPECT_EQ(printable_columns("ab\u5f20", 4), "ab");
+}
+
+TEST(Columns, wide_letters_take_two_and_marks_none) {
+    EXPECT_EQ(columns("J\u00fcrgen"), 6u);
+    EXPECT_EQ(columns("\u5f20\u4f1f"), 4u);
+    EXPECT_EQ(columns("e\u0301"), 1u);
+    EXPECT_EQ(columns("\u0e2a\u0e21\u0e0a\u0e32\u0e22"), 5u);
+    EXPECT_EQ(columns("\u0e17\u0e35\u0e48"), 1u);
+    EXPECT_EQ(columns("\U0001f98a"), 2u);
+    EXPECT_EQ(columns("\u2588\u2591\u2581"), 3u);  // of our own bars
+}
+
+TEST(Columns, text_is_cut_and_filled_to_a_width) {
+    EXPECT_EQ(cut_to_columns("abcdef", 6), "abcdef");
+    EXPECT_EQ(cut_to_columns("abcdef", 5), "abcd~");
+    EXPECT_EQ(cut_to_columns("\u5f20\u4f1f\u5f3a", 4), "\u5f20~");
+    EXPECT_EQ(cut_to_columns("ae\u0301bc", 3), "ae\u0301~");
+    EXPECT_EQ(cut_to_columns("abc", 0), "");
+    EXPECT_EQ(left_in("\u5f20\u4f1f", 6), "\u5f20\u4f1f  ");
+    EXPECT_EQ(right_in("e\u0301", 3), "  e\u0301");
+    for (std::size_t width = 0; width < 9; ++width)
+        EXPECT_EQ(columns(left_in("a\u5f20e\u0301\u4f1fb", width)), width);
 }
 
 TEST(ByteReader, a_read_past_the_end_is_an_error_and_moves_nothing) {

@@ -18,9 +18,19 @@ std::string printable(std::string_view text, std::size_t bytes_max = std::string
 // Lines stay lines.
 std::string printable_lines(std::string_view text);
 
-// For tables: letters beyond U+052F become '?' as well, because their width on a screen is not
-// known here, and so do marks that take no column.
-std::string printable_columns(std::string_view text, std::size_t bytes_max);
+// For tables, whose columns stay where they are (columns.h): letters of all scripts, each with at
+// most letter_marks_max marks over and under it. Nothing that is not seen and no mark that changes
+// how the terminal draws its neighbours; a letter of private use becomes '?'.
+inline constexpr std::size_t letter_marks_max = 4;  // as many as any script writes
+std::string printable_columns(std::string_view text,
+                              std::size_t bytes_max = std::string_view::npos);
+
+struct Letter {
+    char32_t code;  // 0, which is no printable one either: the byte belongs to no letter
+    std::size_t bytes;
+};
+// The first one of a text in UTF-8 that is not empty (RFC 3629: the shortest form, no surrogates).
+Letter first_letter(std::string_view text);
 
 // There is nothing in it that printable() would not let through.
 bool is_printable(std::string_view text);

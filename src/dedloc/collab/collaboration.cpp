@@ -154,9 +154,15 @@ membership::Membership::Callbacks CollaborationImpl::membership_callbacks() {
         on_status(before, now);
     };
     callbacks.on_joined = [this](const membership::Status& peer) {
-        tell(events::PeerJoined{}, peer.peer, fmt::format("{} joined", peer.peer.short_text()));
-        if (std::string person = access_.authorizer->person(peer.peer); !person.empty()) {
-            std::string text = fmt::format("{} is a device of {}", peer.peer.short_text(), person);
+        names_.set_name(peer.peer, peer.name);
+        std::string person = access_.authorizer->person(peer.peer);
+        std::string device = names_.of(peer.peer);
+        if (!person.empty()) names_.set_person(peer.peer, person);
+        events::PeerJoined joined;
+        if (!peer.name.empty()) joined.name = peer.name;
+        tell(std::move(joined), peer.peer, fmt::format("{} joined", names_.of(peer.peer)));
+        if (!person.empty()) {
+            std::string text = fmt::format("{} is a device of {}", device, person);
             tell(events::PersonSeen{.person = std::move(person)}, peer.peer, std::move(text));
         }
         if (access_.admission) access_.admission->greet(peer.peer);
@@ -166,9 +172,8 @@ membership::Membership::Callbacks CollaborationImpl::membership_callbacks() {
     callbacks.on_lost = [this](const membership::Status& peer, bool in_order) {
         tell(in_order ? events::Any(events::PeerLeft{}) : events::PeerLost{},
              peer.peer,
-             fmt::format("{} {}",
-                         peer.name.empty() ? peer.peer.short_text() : peer.name,
-                         in_order ? "left" : "is gone without a word"));
+             fmt::format(
+                 "{} {}", names_.of(peer.peer), in_order ? "left" : "is gone without a word"));
         refresh_progress();
         changed_.pulse();
     };
@@ -187,6 +192,7 @@ Task<Result<void>> CollaborationImpl::start() {
     attachment_server_ = std::make_unique<membership::AttachmentServer>(
         host_, run::run_hash(options_.run), access_.authorizer, options_.attachments);
     backend_->start();
+    names_.set_name(host_.id(), options_.name);
     Result<void> started;
     if (trains() && options_.bootstrap.empty())
         started = co_await backend_->host(options_.initial);
@@ -323,14 +329,25 @@ Task<void> CollaborationImpl::watch_progress() {
 
 // ---- what happens -------------------------------------------------------------------------------
 
+// The log says whose it is.
+template <typename Begin>
+void CollaborationImpl::introduce(Begin& begin) const {
+    if (!options_.name.empty()) begin.name = options_.name;
+    begin.id = host_.id().text();
+}
+
 void CollaborationImpl::tell(events::Any what, PeerId peer, std::string text) {
     if (events_ == nullptr) return;
+    if (const auto* const seen = std::get_if<events::PersonSeen>(&what))
+        names_.set_person(peer.is_empty() ? host_.id() : peer, seen->person);
     events::Event event;
     event.time = node_.clock.wall_now();
     event.peer = std::move(peer);
     event.step = backend_ ? backend_->open_step() : 0;
-    event.text = std::move(text);
+    event.text = names_.in(text);
     event.what = std::move(what);
+    if (auto* const joined = std::get_if<events::Joined>(&event.what)) introduce(*joined);
+    if (auto* const started = std::get_if<events::RunStarted>(&event.what)) introduce(*started);
     if (event_rate_.may_record(event, node_.clock.now())) events_->record(event);
 }
 
@@ -424,7 +441,9 @@ void CollaborationImpl::report_evaluation(std::uint64_t step, const Evaluation& 
     publisher_.set_accuracy(step, evaluation.accuracy);
     tell(events::Evaluated{.step = step, .accuracy = evaluation.accuracy, .loss = evaluation.loss},
          {},
-         fmt::format("step {}: accuracy {:.2f} %", step, evaluation.accuracy * 100));
+         std::isnan(evaluation.accuracy)
+             ? fmt::format("step {}: loss {:.4f} on held-out data", step, evaluation.loss)
+             : fmt::format("step {}: accuracy {:.2f} %", step, evaluation.accuracy * 100));
     check_stop_conditions();
     membership_->push_now();
 }

@@ -14,6 +14,7 @@
 #include "dedloc/collab/collaboration.h"
 #include "dedloc/collab/not_finite_tally.h"
 #include "dedloc/events/event_rate.h"
+#include "dedloc/events/peer_names.h"
 #include "dedloc/membership/status_publisher.h"
 #include "dedloc/replica/newest_state.h"
 
@@ -105,6 +106,8 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     void forget_refused();
     void tell_of_forgotten();
     void tell_of_left_out();
+    template <typename Begin>
+    void introduce(Begin& begin) const;
     void drop(std::uint64_t samples, std::string_view why);
 
     // Where the trainer is.
@@ -125,6 +128,7 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     replica::StepReport report_;
     membership::StatusPublisher publisher_;
     events::EventRate event_rate_;
+    events::PeerNames names_;
     BackOff back_off_;
     NotFiniteTally not_finite_;
     replica::NewestState state_;

@@ -346,7 +346,7 @@ std::string NativeBackend::why_kept_out(const PeerId& peer) const {
     if (order == nullptr) return {};
     const bool about_us = peer == context_.host.id();
     return fmt::format("{} is {}; it does not come back with the same key",
-                       about_us ? std::string("this peer") : "peer " + peer.short_text(),
+                       about_us ? std::string("this peer") : name_of(peer),
                        robust::in_words(*order));
 }
 

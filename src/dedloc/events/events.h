@@ -28,12 +28,34 @@ namespace dedloc::events {
 
 struct RunStarted {
     static constexpr std::string_view kind = "run_started";
+    std::optional<std::string> name{};  // of this peer
+    std::optional<std::string> id{};
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("name", self.name);
+        visit("id", self.id);
+    }
 };
 struct Joined {
     static constexpr std::string_view kind = "joined";
+    std::optional<std::string> name{};  // of this peer
+    std::optional<std::string> id{};
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("name", self.name);
+        visit("id", self.id);
+    }
 };
 struct PeerJoined {
     static constexpr std::string_view kind = "peer_joined";
+    std::optional<std::string> name{};  // as it calls itself
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("name", self.name);
+    }
 };
 struct PeerLeft {
     static constexpr std::string_view kind = "peer_left";
@@ -162,6 +184,13 @@ struct PlanMade {
     std::optional<std::string> bottleneck_peer{};
     std::uint64_t left_out = 0;
     std::optional<std::string> left_out_peers{};  // with spaces between
+    std::optional<double> bottleneck_mbit{};      // a second, of that link
+    std::optional<double> vector_mb{};            // the average, encoded
+    // The first members: the id's last letters = Mb/s up / down, then "a": it is an aggregator,
+    // "n": it may own nothing; with spaces between.
+    std::optional<std::string> lines{};
+    std::optional<std::string> last_peer{};  // that handed in last
+    std::optional<double> last_s{};          // so much later than the one before it
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -170,6 +199,11 @@ struct PlanMade {
         visit("bottleneck_peer", self.bottleneck_peer);
         visit("left_out", self.left_out);
         visit("left_out_peers", self.left_out_peers);
+        visit("bottleneck_mbit", self.bottleneck_mbit);
+        visit("vector_mb", self.vector_mb);
+        visit("lines", self.lines);
+        visit("last_peer", self.last_peer);
+        visit("last_s", self.last_s);
     }
 };
 

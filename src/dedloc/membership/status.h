@@ -32,6 +32,8 @@ std::string_view to_string(Role role);
 std::string_view to_string(Phase phase);
 
 inline constexpr std::size_t status_addresses_max = 16;
+// A name is UTF-8, where a letter takes up to four.
+inline constexpr std::size_t status_name_bytes_max = 96;
 // Known to one peer: as many as a round has members, and as many again who help, watch or wait for
 // room in one. Whoever comes beyond them is told so at hello.
 inline constexpr std::size_t peers_max = 512;
@@ -64,7 +66,7 @@ struct Status {
     std::uint64_t committed_samples = 0;  // of this peer, in certificates it has seen
     bool dialable = false;
     std::vector<std::string> addresses;
-    std::string name;  // for people: host name or what the user chose, ≤ 32 bytes
+    std::string name;  // for people: host name or what the user chose, ≤ status_name_bytes_max
     std::string version;
     bool lets_in = false;  // an organiser's: it renews tokens
 

@@ -20,7 +20,6 @@ constexpr Duration newcomer_for = 5s;    // told of before others
 constexpr Duration own_status_age_max = 50ms;
 // An honest one has less than 3 KiB: its addresses.
 constexpr std::size_t signed_status_bytes_max = 6u << 10;
-constexpr std::size_t name_letters_max = 32;  // of a peer, and of its version
 // Statuses of one process may overtake each other, but not by so many.
 constexpr std::uint64_t restart_distance = 1000;
 
@@ -53,7 +52,7 @@ void make_sound(Status& status) {
     for (double* part : {&status.accuracy, &status.progress}) *part = std::min(*part, 1.0);
     if (status.loss > loss_told_max) status.loss = 0;
     for (std::string* text : {&status.name, &status.version})
-        *text = base::printable(*text, name_letters_max);
+        *text = base::printable(*text, status_name_bytes_max);
 }
 
 }  // namespace

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
+#include "dedloc/base/printable.h"
+
 namespace dedloc::membership {
 namespace {
 
-constexpr std::size_t name_bytes_max = 32;
 constexpr const char* our_version = "0.1.0";
 
 // The middle one of the peers that have answered a ping; 0: none has.
@@ -47,7 +48,7 @@ Status StatusPublisher::next() const {
     if (status.addresses.size() > status_addresses_max)
         status.addresses.resize(status_addresses_max);
     status.dialable = !status.addresses.empty();
-    status.name = name_.substr(0, name_bytes_max);
+    status.name = base::printable(name_, status_name_bytes_max);
     status.version = our_version;
     return status;
 }

@@ -9,11 +9,11 @@ namespace {
 
 TEST(StatusPublisher, every_status_is_newer_than_the_one_before) {
     sim::World world(3);
-    StatusPublisher publisher(world.add_node().host(), Role::trainer, std::string(50, 'n'), 41);
+    StatusPublisher publisher(world.add_node().host(), Role::trainer, std::string(150, 'n'), 41);
     const Status first = publisher.next();
     EXPECT_EQ(first.sequence, 42u);
     EXPECT_EQ(first.phase, Phase::starting);
-    EXPECT_EQ(first.name.size(), 32u);
+    EXPECT_EQ(first.name.size(), status_name_bytes_max);
     EXPECT_EQ(first.accuracy_step, 0u);
     publisher.set_accuracy(7, 0.5);
     EXPECT_TRUE(publisher.set_phase(Phase::computing));

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <future>
 #include <gtest/gtest.h>
+#include <set>
 #include <sstream>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -204,6 +205,41 @@ TEST(TerminalView, times_of_events_are_whole_after_an_hour_too) {
     const std::string text = as_text(render(model.view(), 80, 24, {}));
     EXPECT_NE(text.find("\n59:59    peer-2 joined\n1:23:45  peer-3 joined\n"), std::string::npos)
         << text;
+}
+
+TEST(TerminalView, a_sentence_goes_on_below_instead_of_losing_its_half) {
+    RunModel model(run(), {}, 0);
+    const std::string sentence =
+        "--max-up is too small, it must be 3.5 at least: one gradient has 52 MB and takes 6.93 min "
+        "at 1 Mb/s; raise it, or lend this machine with `dedloc assist`";
+    model.add_note(1, sentence, Tone::bad);
+    model.add_note(2, std::string(300, 'x') + " end", Tone::bad);
+    const std::string text = as_text(render(model.view(), 60, 24, {}));
+    EXPECT_NE(text.find("with `dedloc assist`\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("xxx~\n"), std::string::npos) << text;
+    for (const Line& line : render(model.view(), 60, 24, {}))
+        EXPECT_LE(columns(to_text(line, false)), 60u);
+}
+
+TEST(TerminalView, letters_of_all_scripts_leave_the_columns_where_they_are) {
+    RunModel model(run(), {}, 0);
+    const std::string names[] = {"Ra\u00fal",
+                                 "\u5f20\u4f1f",
+                                 "\u0e2a\u0e21\u0e0a\u0e32\u0e22",
+                                 "\u0985\u09a8\u09bf\u09a4\u09be"};
+    std::vector<Status> statuses;
+    for (std::uint8_t i = 0; i < 4; ++i)
+        statuses.push_back(status(static_cast<std::uint8_t>(i + 1), names[i], 7, Phase::computing));
+    model.update(statuses, 1);
+    std::set<std::size_t> places;
+    for (const Line& line : render(model.view(), 80, 24, {})) {
+        const std::string text = to_text(line, false);
+        const std::size_t role = text.find("trainer");
+        if (role != std::string::npos) places.insert(columns(text.substr(0, role)));
+    }
+    EXPECT_EQ(places.size(), 1u);
+    for (const std::string& name : names)
+        EXPECT_NE(as_text(render(model.view(), 80, 24, {})).find(name), std::string::npos);
 }
 
 TEST(TerminalView, colours_only_when_asked) {
@@ -472,7 +508,7 @@ TEST(RunModel, hostile_text_cannot_reach_the_terminal) {
                         "31m",
                         100),
               "?31m");  // C1's CSI
-    EXPECT_EQ(printable("\xf0\x9f\x98\x80x", 100), "?x");
+    EXPECT_EQ(printable("\xf0\x9f\x98\x80x", 100), "\xf0\x9f\x98\x80x");
     EXPECT_EQ(printable("\xff\xfe\xc3", 100), "???");
     EXPECT_EQ(printable("abcdef", 3), "abc");
     EXPECT_EQ(printable("ab\xc3\xbc", 3), "ab");

@@ -111,14 +111,6 @@ std::map<At, Digest> usual_hashes(const std::vector<Status>& statuses) {
     return usual;
 }
 
-void make_names_unique(std::vector<PeerView>& peers) {
-    std::map<std::string, int> uses;
-    for (const PeerView& peer : peers) ++uses[peer.name];
-    for (PeerView& peer : peers) {
-        if (uses[peer.name] > 1) peer.name += " " + peer.id.short_text();
-    }
-}
-
 double finite_or_zero(double value) { return std::isfinite(value) ? value : 0; }
 
 }  // namespace
@@ -149,6 +141,10 @@ void RunModel::add(const events::Event& event) {
     using namespace events;
     if (const auto* step = event.as<StepMade>())
         if (std::isfinite(step->loss) && event.step > 0) losses_[event.step] = step->loss;
+    if (const auto* person = event.as<PersonSeen>())
+        names_.set_person(event.peer.is_empty() ? us_ : event.peer, person->person);
+    if (const auto* joined = event.as<PeerJoined>(); joined && joined->name)
+        names_.set_name(event.peer, *joined->name);
     if (event.is<PeerLeft>()) {
         if (const auto found = gone_.find(event.peer); found != gone_.end())
             found->second.left = true;
@@ -295,28 +291,15 @@ void RunModel::update(std::vector<Status> statuses, WallSeconds now) {
     now_ = now;
     remember_gone(statuses, now);
     statuses_ = std::move(statuses);
-    for (const Status& status : statuses_)
-        if (!status.name.empty() && names_.size() < view_names_max)
-            names_[status.peer] = printable(status.name, 32);
+    for (const Status& status : statuses_) names_.set_name(status.peer, status.name);
     note_step();
     note_loss();
     note_accuracy();
 }
 
-// The engine writes ids where it does not know a name yet.
-std::string RunModel::with_name(const EventView& event) const {
-    std::string text = event.text;
-    const auto name = names_.find(event.peer);
-    if (event.peer.is_empty() || name == names_.end()) return text;
-    const std::string id = event.peer.short_text();
-    if (const auto at = text.find(id); at != std::string::npos)
-        text.replace(at, id.size(), name->second);
-    return text;
-}
-
 PeerView RunModel::view_of(const Status& status, double all_compute_per_s) const {
     return {.id = status.peer,
-            .name = printable(status.name, 32),
+            .name = names_.of(status.peer),
             .is_us = !us_.is_empty() && status.peer == us_,
             .role = status.role,
             .doing = doing_of(status, all_compute_per_s, target_),
@@ -333,7 +316,7 @@ PeerView RunModel::view_of(const Status& status, double all_compute_per_s) const
 PeerView RunModel::view_of(const Gone& gone) const {
     PeerView peer;
     peer.id = gone.last.peer;
-    peer.name = printable(gone.last.name, 32);
+    peer.name = names_.of(gone.last.peer);
     peer.role = gone.last.role;
     peer.doing = fmt::format(
         "{} {:.0f} s ago", gone.left ? "left" : "lost", std::max(0.0, now_ - gone.since));
@@ -356,7 +339,8 @@ RunView RunModel::view() const {
     for (const auto& [step, loss] : losses_) view.losses.push_back(loss);
     view.loss = view.losses.empty() ? running_loss_ : view.losses.back();
     view.events.assign(events_.begin(), events_.end());
-    for (EventView& event : view.events) event.text = with_name(event);
+    // The engine writes ids where it does not know a name yet.
+    for (EventView& event : view.events) event.text = names_.in(event.text);
 
     view.samples_total = samples_total_.value_or(0);
     const double all_compute_per_s = computed_per_s();
@@ -373,15 +357,9 @@ RunView RunModel::view() const {
         const auto at = usual.find(At{status.branch, status.step});
         if (at != usual.end() && !status.state_hash.is_zero())
             peer.mark = at->second == status.state_hash ? HashMark::equal : HashMark::different;
-        if (peer.name.empty()) peer.name = status.peer.short_text();
         view.peers.push_back(std::move(peer));
     }
-    for (const auto& [id, gone] : gone_) {
-        PeerView peer = view_of(gone);
-        if (peer.name.empty()) peer.name = id.short_text();
-        view.peers.push_back(std::move(peer));
-    }
-    make_names_unique(view.peers);
+    for (const auto& [id, gone] : gone_) view.peers.push_back(view_of(gone));
     std::sort(view.peers.begin(), view.peers.end(), [](const PeerView& a, const PeerView& b) {
         return std::tuple(a.is_gone, !a.is_us, std::string_view(a.name)) <
                std::tuple(b.is_gone, !b.is_us, std::string_view(b.name));

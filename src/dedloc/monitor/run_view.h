@@ -21,6 +21,7 @@
 
 #include "dedloc/base/printable.h"
 #include "dedloc/events/events.h"
+#include "dedloc/events/peer_names.h"
 #include "dedloc/membership/status.h"
 #include "dedloc/run/run_file.h"
 
@@ -29,9 +30,8 @@ namespace dedloc::monitor {
 inline constexpr std::size_t view_losses_max = 512;
 inline constexpr std::size_t view_events_max = 64;
 inline constexpr double one_failure_seconds = 10;  // what follows from it comes within so long
-inline constexpr std::size_t view_names_max = 4096;
 inline constexpr std::size_t view_speed_steps_max = 10;  // of which the run's speed is the mean
-inline constexpr std::size_t view_text_bytes_max = 200;
+inline constexpr std::size_t view_text_bytes_max = 500;
 inline constexpr double gone_peer_seconds = 20;  // how long a lost peer keeps its line
 
 enum class HashMark {
@@ -113,7 +113,6 @@ class RunModel {
     };
     void add_line(EventView line);
     bool is_of_a_failure_that_was_told(const events::Event& event);
-    std::string with_name(const EventView& event) const;
     struct Committed {
         WallSeconds at = 0;
         double samples = 0;
@@ -145,7 +144,7 @@ class RunModel {
     std::vector<membership::Status> statuses_;
     std::map<PeerId, Gone> gone_;
     std::map<std::uint64_t, double> losses_;  // step → mean loss
-    std::map<PeerId, std::string> names_;     // of all who were seen, at most view_names_max
+    events::PeerNames names_;                 // of all who were seen
     std::deque<EventView> events_;
     std::uint64_t events_count_ = 0;
     std::map<PeerId, WallSeconds> failing_;  // of whom it was told a moment ago

@@ -8,6 +8,7 @@ namespace dedloc::monitor {
 namespace {
 
 constexpr std::size_t events_shown_max = 6;
+constexpr std::size_t event_lines_max = 3;
 constexpr std::size_t bar_columns = 24;
 constexpr std::size_t sparkline_columns = 24;
 constexpr std::size_t doing_columns_least = 17;
@@ -39,31 +40,6 @@ std::string run_speed_text(const RunView& view) {
                        view.samples_per_s / view.computed_per_s * 100);
 }
 
-// Cuts to `width` columns.
-std::string cut(std::string_view text, std::size_t width) {
-    if (columns(text) <= width) return std::string(text);
-    std::string out;
-    std::size_t used = 0;
-    for (std::size_t i = 0; i < text.size() && used + 1 < width;) {
-        std::size_t end = i + 1;
-        while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
-        out += text.substr(i, end - i);
-        i = end;
-        ++used;
-    }
-    return width > 0 ? out + "~" : out;
-}
-
-std::string left(std::string_view text, std::size_t width) {
-    std::string out = cut(text, width);
-    return out + std::string(width - std::min(width, columns(out)), ' ');
-}
-
-std::string right(std::string_view text, std::size_t width) {
-    const std::string out = cut(text, width);
-    return std::string(width - std::min(width, columns(out)), ' ') + out;
-}
-
 std::string repeat(std::string_view text, std::size_t count) {
     std::string out;
     for (std::size_t i = 0; i < count; ++i) out += text;
@@ -81,7 +57,7 @@ Line cut_line(const Line& line, std::size_t width) {
     std::size_t used = 0;
     for (const Span& span : line) {
         if (used >= width) break;
-        out.push_back({cut(span.text, width - used), span.ink});
+        out.push_back({base::cut_to_columns(span.text, width - used), span.ink});
         used += columns(out.back().text);
     }
     return out;
@@ -165,10 +141,11 @@ Line loss_line(const RunView& view, Look look) {
     line.push_back({view.loss > 0 ? fmt::format("{:.4f}", view.loss) : "-", Ink::bold});
     if (const std::string spark = sparkline(view.losses, look); !spark.empty())
         line.push_back({" " + spark, Ink::cyan});
-    line.push_back({"  accuracy ", Ink::plain});
-    if (view.accuracy_step == 0) {
-        line.push_back({"not measured yet", Ink::dim});
-    } else {
+    // Some tasks have none: they tell 0.
+    const bool is_measured = view.accuracy_step > 0 && view.accuracy > 0;
+    if (is_measured || view.accuracy_goal > 0) line.push_back({"  accuracy ", Ink::plain});
+    if (!is_measured && view.accuracy_goal > 0) line.push_back({"not measured yet", Ink::dim});
+    if (is_measured) {
         const bool reached = view.accuracy_goal > 0 && view.accuracy >= view.accuracy_goal;
         line.push_back(
             {fmt::format("{:.1f} %", view.accuracy * 100), reached ? Ink::green : Ink::bold});
@@ -200,10 +177,10 @@ Widths widths_for(const RunView& view, std::size_t width) {
 }
 
 Line peer_header(const Widths& widths) {
-    std::string text = "  " + left("peer", widths.name) + "  ";
-    if (widths.role > 0) text += left("role", widths.role);
-    text += right("speed", widths.speed) + right("step", widths.step) + "  " +
-            left("doing", widths.doing) + "  state";
+    std::string text = "  " + base::left_in("peer", widths.name) + "  ";
+    if (widths.role > 0) text += base::left_in("role", widths.role);
+    text += base::right_in("speed", widths.speed) + base::right_in("step", widths.step) + "  " +
+            base::left_in("doing", widths.doing) + "  state";
     return {{text, Ink::dim}};
 }
 
@@ -218,14 +195,15 @@ Ink ink_of_doing(const PeerView& peer) {
 Line peer_line(const PeerView& peer, const Widths& widths) {
     const Ink base = peer.is_gone ? Ink::dim : Ink::plain;
     Line line{{peer.is_us ? "* " : "  ", Ink::green},
-              {left(peer.name, widths.name) + "  ", peer.is_us ? Ink::bold : base}};
+              {base::left_in(peer.name, widths.name) + "  ", peer.is_us ? Ink::bold : base}};
     if (widths.role > 0)
-        line.push_back({left(membership::to_string(peer.role), widths.role), base});
+        line.push_back({base::left_in(membership::to_string(peer.role), widths.role), base});
     const bool has_state = !peer.state_hash.is_zero();
-    line.push_back({right(peer.is_gone ? "-" : speed_text(peer.samples_per_s), widths.speed) +
-                        right(has_state ? fmt::format("{}", peer.step) : "-", widths.step) + "  ",
-                    base});
-    line.push_back({left(peer.doing, widths.doing) + "  ", ink_of_doing(peer)});
+    line.push_back(
+        {base::right_in(peer.is_gone ? "-" : speed_text(peer.samples_per_s), widths.speed) +
+             base::right_in(has_state ? fmt::format("{}", peer.step) : "-", widths.step) + "  ",
+         base});
+    line.push_back({base::left_in(peer.doing, widths.doing) + "  ", ink_of_doing(peer)});
     if (!has_state) {
         line.push_back({"-", Ink::dim});
         return line;
@@ -269,22 +247,71 @@ void put_peers(std::vector<Line>& lines, const RunView& view, std::size_t width,
             {{fmt::format("  and {} more peers", view.peers.size() - shown), Ink::dim}});
 }
 
-Line event_line(const EventView& event, std::size_t time_columns) {
+// Words on lines of at most `width` columns. Where they are too many the last line ends with "~".
+std::vector<std::string> wrapped(std::string_view text, std::size_t width, std::size_t lines_max) {
+    std::vector<std::string> lines;
+    std::string line;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(' '), text.size());
+        const std::string_view word = text.substr(0, end);
+        const bool fits = line.empty() || columns(line) + 1 + columns(word) <= width;
+        if (!fits && lines.size() + 1 == lines_max) break;
+        if (!fits) lines.push_back(std::exchange(line, {}));
+        if (!line.empty()) line += ' ';
+        line += word;
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    if (!text.empty()) line += " " + std::string(text);
+    lines.push_back(base::cut_to_columns(line, width));
+    return lines;
+}
+
+// A sentence that is cut at the screen's edge loses its second half, which says what to do.
+std::vector<Line> event_lines(const EventView& event, std::size_t time_columns, std::size_t width) {
     const Ink ink = event.tone == Tone::good  ? Ink::green
                     : event.tone == Tone::bad ? Ink::red
                                               : Ink::plain;
-    return {{left(clock_text(event.seconds), time_columns + 2), Ink::dim}, {event.text, ink}};
+    const std::size_t margin = time_columns + 2;
+    std::vector<Line> lines;
+    std::string before = clock_text(event.seconds);
+    for (std::string& text : wrapped(event.text, width - margin, event_lines_max)) {
+        lines.push_back(
+            {{base::left_in(std::exchange(before, {}), margin), Ink::dim}, {std::move(text), ink}});
+    }
+    return lines;
 }
 
-// Steps have the sparkline; the list is for what is rarer.
-std::vector<EventView> shown_events(const RunView& view, std::size_t count_max) {
-    std::vector<EventView> events;
+// Steps have the sparkline; the list is for what is rarer. Each event with its lines, newest last.
+std::vector<std::vector<Line>> shown_events(const RunView& view, std::size_t width) {
+    std::vector<const EventView*> events;
     for (auto event = view.events.rbegin();
-         event != view.events.rend() && events.size() < count_max;
+         event != view.events.rend() && events.size() < events_shown_max;
          ++event)
-        if (!event->is_routine) events.push_back(*event);
-    std::reverse(events.begin(), events.end());
-    return events;
+        if (!event->is_routine) events.push_back(&*event);
+    std::size_t time_columns = 0;  // hours need more than minutes
+    for (const EventView* event : events)
+        time_columns = std::max(time_columns, columns(clock_text(event->seconds)));
+    std::vector<std::vector<Line>> shown;
+    for (auto event = events.rbegin(); event != events.rend(); ++event)
+        shown.push_back(event_lines(**event, time_columns, width));
+    return shown;
+}
+
+// The newest that have room, whole; of the newest one as much as there is room for.
+void put_events(std::vector<Line>& lines,
+                const std::vector<std::vector<Line>>& events,
+                std::size_t room) {
+    std::size_t first = events.size();
+    std::size_t count = 0;
+    while (first > 0 && count + events[first - 1].size() <= room) count += events[--first].size();
+    if (first == events.size()) {
+        const std::vector<Line>& newest = events.back();
+        lines.insert(lines.end(),
+                     newest.begin(),
+                     newest.begin() + static_cast<std::ptrdiff_t>(std::min(room, newest.size())));
+    }
+    for (; first < events.size(); ++first)
+        lines.insert(lines.end(), events[first].begin(), events[first].end());
 }
 
 std::string_view code_of(Ink ink) {
@@ -309,12 +336,6 @@ std::string_view code_of(Ink ink) {
 
 }  // namespace
 
-std::size_t columns(std::string_view text) {
-    return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-        return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-    }));
-}
-
 std::vector<Line> render(const RunView& view, std::size_t width, std::size_t height, Look look) {
     width = std::clamp(width, view_width_min, view_width_max);
     height = std::max(height, view_height_min);
@@ -326,8 +347,9 @@ std::vector<Line> render(const RunView& view, std::size_t width, std::size_t hei
     };
     // Peers first; events take what is left, but at least two lines where there is room.
     const std::size_t free = height - lines.size() - 2;  // header of peers, blank before events
-    const auto events = shown_events(view, events_shown_max);
-    const std::size_t events_min = std::min<std::size_t>(events.size(), 2);
+    const auto events = shown_events(view, width);
+    const std::size_t events_min =
+        events.empty() ? 0 : events.back().size() + (events.size() > 1 ? 1 : 0);
     const std::size_t below = events_min + (view.more.empty() ? 0 : view.more.size() + 1);
     const std::size_t peers_room = free > below + 1 ? free - below : 1;
     put_peers(lines, view, width, peers_room);
@@ -337,12 +359,7 @@ std::vector<Line> render(const RunView& view, std::size_t width, std::size_t hei
     }
     if (lines.size() + 1 < height && !events.empty()) {
         lines.push_back({});
-        const std::size_t count = std::min(events.size(), height - lines.size());
-        std::size_t time_columns = 0;  // hours need more than minutes
-        for (const EventView& event : events)
-            time_columns = std::max(time_columns, columns(clock_text(event.seconds)));
-        for (std::size_t i = events.size() - count; i < events.size(); ++i)
-            lines.push_back(event_line(events[i], time_columns));
+        put_events(lines, events, height - lines.size());
     }
     for (Line& line : lines) line = cut_line(line, width);
     return lines;
@@ -375,7 +392,8 @@ std::vector<std::string> plain_lines(const RunView& view, PlainProgress& seen) {
         std::string line = fmt::format("{:>7}  step {}", clock_text(view.seconds), view.step);
         if (view.steps > 0) line += fmt::format(" of {}", view.steps);
         if (view.loss > 0) line += fmt::format("  loss {:.4f}", view.loss);
-        if (view.accuracy_step > 0) line += fmt::format("  accuracy {:.1f} %", view.accuracy * 100);
+        if (view.accuracy_step > 0 && view.accuracy > 0)
+            line += fmt::format("  accuracy {:.1f} %", view.accuracy * 100);
         const std::size_t live = view.live_peers();
         line += fmt::format("  {} peer{}  {}", live, live == 1 ? "" : "s", run_speed_text(view));
         lines.push_back(line);

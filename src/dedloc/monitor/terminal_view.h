@@ -18,9 +18,12 @@
 #include <string_view>
 #include <vector>
 
+#include "dedloc/base/columns.h"
 #include "dedloc/monitor/run_view.h"
 
 namespace dedloc::monitor {
+
+using base::columns;
 
 inline constexpr std::size_t view_width_min = 40;
 inline constexpr std::size_t view_width_max = 110;  // wider lines are harder to read
@@ -43,9 +46,6 @@ std::vector<Line> render(const RunView& view, std::size_t width, std::size_t hei
 
 // With the escape sequences of ECMA-48 colours, or without.
 std::string to_text(const Line& line, bool colored);
-
-// Columns of a text that went through printable() or is ours.
-std::size_t columns(std::string_view text);
 
 // For pipes and logs: what is new since `seen` was printed, a line a step and a line an event,
 // unless it was said already.

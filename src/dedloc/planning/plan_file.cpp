@@ -19,7 +19,7 @@ namespace {
 
 constexpr double bits_per_s_max = 1e15;
 constexpr double samples_per_s_max = 1e12;
-constexpr std::size_t name_bytes_max = 64;
+constexpr std::size_t name_bytes_max = 160;  // 32 letters of four bytes, and a number
 constexpr std::size_t about_bytes_max = 256;
 
 std::string shown(std::string_view text) {

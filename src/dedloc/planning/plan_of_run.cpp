@@ -1,10 +1,9 @@
 #include "dedloc/planning/plan_of_run.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <vector>
 
+#include "dedloc/events/peer_names.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/planner/plan.h"
 #include "dedloc/run/vector_codecs.h"
@@ -24,7 +23,6 @@ constexpr double rate_most = 1e12;
 constexpr double rate_unknown = 12.5e6;
 constexpr double speed_least = 1e-6;
 constexpr double speed_most = 1e9;
-constexpr std::size_t peer_name_bytes = 32;
 
 std::string in_quotes(std::string_view text) {
     std::string out = "\"";
@@ -72,25 +70,12 @@ class Measure {
     std::optional<double> median_;
 };
 
-// The same names as in the view; of those who have the same one each gets its id as well.
+// The same names as in the view.
 std::vector<std::string> names_of(const std::vector<Status>& peers) {
+    events::PeerNames known;
+    for (const Status& peer : peers) known.set_name(peer.peer, peer.name);
     std::vector<std::string> names;
-    std::map<std::string, int> uses;
-    for (const Status& peer : peers) {
-        std::string name = monitor::printable(peer.name, peer_name_bytes);
-        if (name.empty()) name = peer.peer.short_text();
-        ++uses[name];
-        names.push_back(std::move(name));
-    }
-    std::set<std::string> taken;
-    for (std::size_t i = 0; i < peers.size(); ++i) {
-        std::string name = names[i];
-        if (uses[name] > 1) name += " " + peers[i].peer.short_text();
-        // Somebody may be called as another one with its id.
-        for (int number = 2; !taken.insert(name).second; ++number)
-            name = fmt::format("{} {}", names[i], number);
-        names[i] = std::move(name);
-    }
+    for (const Status& peer : peers) names.push_back(known.of(peer.peer));
     return names;
 }
 

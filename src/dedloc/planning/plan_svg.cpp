@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
-#include "dedloc/monitor/report_page.h"
-#include "dedloc/monitor/terminal_view.h"
+#include "dedloc/base/columns.h"
+#include "dedloc/monitor/charts.h"
 #include "dedloc/planner/explanation.h"
 #include "dedloc/planning/plan_classes.h"
 
@@ -269,7 +269,7 @@ class Drawing {
         if (box.note.empty()) return shortened(box.label, letters_max);
         const std::string note = " · " + box.note;
         constexpr std::size_t label_letters_min = 9;
-        const std::size_t room = letters_max - std::min(letters_max, monitor::columns(note));
+        const std::size_t room = letters_max - std::min(letters_max, base::columns(note));
         return shortened(box.label, std::max(room, label_letters_min)) + note;
     }
 

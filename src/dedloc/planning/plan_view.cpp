@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dedloc/base/columns.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/terminal_view.h"
 #include "dedloc/planning/plan_classes.h"
@@ -13,9 +14,7 @@ namespace {
 using planner::Plan;
 
 std::string padded(std::string text, std::size_t width, bool left) {
-    const std::size_t has = monitor::columns(text);
-    const std::string blanks(width > has ? width - has : 0, ' ');
-    return left ? text + blanks : blanks + text;
+    return left ? base::left_in(text, width) : base::right_in(text, width);
 }
 
 // Columns as wide as their longest entry; the first `lefts` to the left, others to the right.
@@ -24,7 +23,7 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size
     for (const auto& row : rows) {
         widths.resize(std::max(widths.size(), row.size()));
         for (std::size_t i = 0; i < row.size(); ++i)
-            widths[i] = std::max(widths[i], monitor::columns(row[i]));
+            widths[i] = std::max(widths[i], base::columns(row[i]));
     }
     std::string text;
     for (const auto& row : rows) {
@@ -72,7 +71,7 @@ std::string shaded(const PlanFile& file, const Plan& plan) {
     double most = 0;
     std::size_t width = 0;
     for (std::size_t i = 0; i < peers.size(); ++i) {
-        width = std::max(width, monitor::columns(label_text(peers[i])));
+        width = std::max(width, base::columns(label_text(peers[i])));
         for (std::size_t k = 0; k < peers.size(); ++k)
             most = std::max(most, sent_bytes(file, plan, i, k));
     }
@@ -173,7 +172,7 @@ std::string plan_sentences(const Plan& plan, std::size_t columns) {
             const std::size_t end = std::min(sentence.find(' ', at), sentence.size());
             const std::string word =
                 monitor::printable(std::string_view(sentence).substr(at, end - at), end - at);
-            if (monitor::columns(line) + 1 + monitor::columns(word) > columns && line.size() > 2) {
+            if (base::columns(line) + 1 + base::columns(word) > columns && line.size() > 2) {
                 text += line + "\n";
                 line = " ";
             }
