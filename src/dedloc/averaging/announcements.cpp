@@ -34,7 +34,13 @@ bool Announcements::keep(const PeerId& from, Announce announce) {
         not_waited_for_.insert(from);
         return false;
     }
-    announced_[from] = Announced{std::move(announce), environment_.now()};
+    const TimePoint now = environment_.now();
+    const auto before = announced_.find(from);
+    const bool brought = before != announced_.end() &&
+                         before->second.announce.previous == announce.previous &&
+                         !before->second.announce.input.is_empty();
+    const TimePoint brought_at = brought ? before->second.brought_at : now;
+    announced_[from] = Announced{std::move(announce), now, brought_at};
     not_waited_for_.erase(from);
     return true;
 }

@@ -17,6 +17,7 @@ namespace dedloc::averaging {
 struct Announced {
     Announce announce;
     TimePoint at;
+    TimePoint brought_at{};  // when it first said, for this step, that it brings something
 };
 
 class Announcements {

@@ -31,7 +31,15 @@ class OpenRound {
     Task<void> pause(Duration duration);
 
     const std::shared_ptr<const allreduce::RoundInput>& input() const { return input_; }
-    void hand_in(std::shared_ptr<const allreduce::RoundInput> input) { input_ = std::move(input); }
+    void hand_in(std::shared_ptr<const allreduce::RoundInput> input) {
+        input_ = std::move(input);
+        handed_in_at_ = environment_.now();
+    }
+    // Nothing: what was handed in is taken back, or brings nothing.
+    std::optional<TimePoint> handed_in_at() const {
+        if (!input_ || input_->input.is_empty()) return std::nullopt;
+        return handed_in_at_;
+    }
     void take_back() { input_.reset(); }
     bool leaving() const { return leaving_; }
     void set_leaving(bool leaving) { leaving_ = leaving; }
@@ -61,6 +69,7 @@ class OpenRound {
     const links::Patience& patience_;
     OnWanted on_wanted_;
     std::shared_ptr<const allreduce::RoundInput> input_;
+    TimePoint handed_in_at_;
     bool leaving_ = false;
     bool wanted_ = false;
     std::optional<TimePoint> wanted_since_;

@@ -1,5 +1,7 @@
 #include "dedloc/averaging/plan_phase.h"
 
+#include <algorithm>
+
 #include "dedloc/averaging/round_planner.h"
 #include "dedloc/wire/message.h"
 
@@ -13,7 +15,8 @@ Task<PhaseEnd> PlanPhase::begin(std::shared_ptr<Attempt> attempt) {
                           .announces = announces_for(attempt->base),
                           .computing_s = parts_.open.computing_s(),
                           .usual_round = parts_.open.usual_round(),
-                          .average_takes = attempt->average_takes};
+                          .average_takes = attempt->average_takes,
+                          .last_came = last_came(attempt->base)};
     for (const auto& [peer, announce] : question.announces)
         if (!parts_.scores.may_own(peer) ||
             parts_.exchanges.state().failed_owners.broke_protocol(peer, environment_.now()))
@@ -26,6 +29,17 @@ Task<PhaseEnd> PlanPhase::begin(std::shared_ptr<Attempt> attempt) {
                                 std::move(planned->note)});
     attempt->exchange = send_plan(std::move(planned->plan));
     co_return PhaseEnd::go_on;
+}
+
+std::optional<LastToCome> PlanPhase::last_came(const consensus::Base& base) const {
+    std::vector<std::pair<TimePoint, PeerId>> came;
+    if (const auto since = parts_.open.handed_in_at()) came.emplace_back(*since, environment_.me());
+    for (const auto& [peer, announced] : parts_.announcements.fresh(base))
+        if (!announced->announce.input.is_empty()) came.emplace_back(announced->brought_at, peer);
+    if (came.size() < 2) return std::nullopt;
+    std::ranges::sort(came);
+    const auto& [at, peer] = came.back();
+    return LastToCome{.peer = peer, .seconds = to_seconds(at - came[came.size() - 2].first)};
 }
 
 std::map<PeerId, Announce> PlanPhase::announces_for(const consensus::Base& base) const {

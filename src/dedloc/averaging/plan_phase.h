@@ -16,6 +16,7 @@ class PlanPhase final : public Phase {
 
   private:
     std::map<PeerId, Announce> announces_for(const consensus::Base& base) const;
+    std::optional<LastToCome> last_came(const consensus::Base& base) const;
     std::shared_ptr<allreduce::Exchange> send_plan(consensus::Plan plan);
 
     RoundParts& parts_;

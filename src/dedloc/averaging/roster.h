@@ -13,6 +13,21 @@
 
 namespace dedloc::averaging {
 
+// The one that handed in last, and by how much: so long the others waited for it alone.
+struct LastToCome {
+    PeerId peer{};
+    double seconds = 0;
+};
+
+// A member's line, as the plan counts on it.
+struct MemberLine {
+    PeerId peer{};
+    double upload_bytes_per_s = 0;
+    double download_bytes_per_s = 0;
+    bool aggregator = false;
+    bool may_own = false;
+};
+
 // Why a round is planned to take as long as it does.
 struct PlanNote {
     double predicted_s = 0;
@@ -21,6 +36,10 @@ struct PlanNote {
     std::string bottleneck;
     PeerId bottleneck_peer;
     std::vector<PeerId> left_out;
+    double bottleneck_bytes_per_s = 0;  // of that link; 0: not known
+    double vector_bytes = 0;            // of the average, encoded
+    std::vector<MemberLine> lines{};
+    std::optional<LastToCome> last_came{};  // nothing: one alone
 };
 
 // A note of what happened in rounds, for events and measurements.

@@ -79,19 +79,6 @@ std::string_view word_for(planner::Bottleneck bottleneck) {
     return {};
 }
 
-// `split` is over the plan's members, in their order; null: it is a grid, where the planner names
-// no single link.
-PlanNote note_of(const consensus::Plan& plan, const planner::Split* split) {
-    PlanNote note;
-    note.predicted_s = plan.predicted_ms / 1e3;
-    note.left_out = plan.left_out;
-    if (split == nullptr) return note;
-    note.bottleneck = word_for(split->bottleneck);
-    if (split->bottleneck != planner::Bottleneck::none)
-        note.bottleneck_peer = plan.members[split->bottleneck_peer].peer;
-    return note;
-}
-
 struct Division {
     std::map<PeerId, Announce> announces;
     std::vector<bool> may_own;
@@ -106,6 +93,7 @@ class RoundPlanner {
     Result<PlannedRound> plan() const;
 
   private:
+    PlanNote note_of(const consensus::Plan& plan, const Division& division) const;
     std::vector<planner::PeerRates> rates_of(const std::map<PeerId, Announce>& announces) const;
     Result<Division> divide(const std::map<PeerId, Announce>& announces) const;
     Result<Division> divide_with_aggregators(std::map<PeerId, Announce> announces) const;
@@ -362,6 +350,34 @@ std::string RoundPlanner::leave_out_slow(std::map<PeerId, Announce>& announces,
         answer->seconds_of_all);
 }
 
+// In a grid the planner names no single link. Else the split is over the plan's members, in their
+// order.
+PlanNote RoundPlanner::note_of(const consensus::Plan& plan, const Division& division) const {
+    const double element_bytes = question_.options.element_bytes();
+    PlanNote note;
+    note.predicted_s = plan.predicted_ms / 1e3;
+    note.left_out = plan.left_out;
+    note.last_came = question_.last_came;
+    note.vector_bytes = static_cast<double>(question_.options.vector_count) * element_bytes;
+    const std::vector<planner::PeerRates> rates = rates_of(division.announces);
+    for (std::size_t i = 0; i < rates.size(); ++i)
+        note.lines.push_back({plan.members[i].peer,
+                              rates[i].upload_per_s * element_bytes,
+                              rates[i].download_per_s * element_bytes,
+                              plan.members[i].aggregator,
+                              rates[i].owns_allowed});
+    if (division.grid) return note;
+    const planner::Split& split = division.split;
+    note.bottleneck = word_for(split.bottleneck);
+    if (split.bottleneck == planner::Bottleneck::none) return note;
+    const MemberLine& line = note.lines[split.bottleneck_peer];
+    note.bottleneck_peer = line.peer;
+    note.bottleneck_bytes_per_s = split.bottleneck == planner::Bottleneck::upload
+                                      ? line.upload_bytes_per_s
+                                      : line.download_bytes_per_s;
+    return note;
+}
+
 Result<PlannedRound> RoundPlanner::plan() const {
     const consensus::Base& base = question_.base;
     consensus::Plan plan;
@@ -407,7 +423,7 @@ Result<PlannedRound> RoundPlanner::plan() const {
     plan.reduce_ms = plan.round_ms / 2;
     plan.predicted_ms = static_cast<std::uint32_t>(
         std::min(division.split.seconds * 1e3, static_cast<double>(plan.round_ms)));
-    PlanNote note = note_of(plan, division.grid ? nullptr : &division.split);
+    PlanNote note = note_of(plan, division);
     std::string text = describe(plan) + division.gain + without;
     return PlannedRound{std::move(plan), std::move(note), std::move(text)};
 }

@@ -23,6 +23,7 @@ struct PlanQuestion {
     double computing_s = 0;                // of the batch that is there
     Duration usual_round{0};
     Duration average_takes{0};  // over the leader's link, to a newcomer; 0: not known
+    std::optional<LastToCome> last_came{};
 };
 
 struct PlannedRound {

@@ -14,11 +14,12 @@
 namespace dedloc::cli {
 
 struct InitOptions {
-    std::string task;     // empty: what a run file without a task trains
-    std::string output;   // empty: <task>.toml; "-": standard output
-    bool force = false;   // overwrite
-    std::string size{};   // empty: the one to start from
-    bool robust = false;  // with a section [robust]
+    std::string task;                     // empty: what a run file without a task trains
+    std::string output;                   // empty: <task>.toml; "-": standard output
+    bool force = false;                   // overwrite
+    std::string size{};                   // empty: the one to start from
+    bool robust = false;                  // with a section [robust]
+    std::vector<std::string> settings{};  // section.key=value
 };
 int run_init(const InitOptions& options);
 
@@ -118,12 +119,20 @@ struct RevokeOptions {
 int run_revoke(const RevokeOptions& options);
 
 struct ReportOptions {
-    std::string folder;  // of a peer
-    std::string output;  // folder for the files; empty: `report` in the peer's
+    std::vector<std::string> folders;  // of a peer; several are compared
+    std::string output;  // folder for the files; empty: `report` in the peer's, or `compared` here
     std::string every;   // "24h": again and again, until Ctrl-C
     bool json = false;
 };
 int run_report(const ReportOptions& options);
+
+struct WhyOptions {
+    std::string what;       // a peer's folder, or a join string
+    std::string directory;  // for a string of a run that lets in by invitation: the peer's folder
+    double seconds = 30;    // to look at most, from outside
+    bool json = false;
+};
+int run_why(const WhyOptions& options);
 
 struct EvalOptions {
     std::string checkpoint;   // a checkpoint's folder, or a folder of them: the newest
@@ -184,11 +193,12 @@ int run_sample(const SampleOptions& options);
 struct HostOptions {
     peer::PeerOptions peer;
     std::string run_file;
-    std::string resume;      // a folder of checkpoints, or a peer's folder
-    std::string from;        // the same: a new run begins with its model
-    bool open = false;       // no run secret: whoever knows an address may join
-    std::string admit;       // secret, open, list; empty: as the run file says
-    double token_hours = 6;  // of an invited run
+    std::string resume;                 // a folder of checkpoints, or a peer's folder
+    std::string from;                   // the same: a new run begins with its model
+    bool open = false;                  // no run secret: whoever knows an address may join
+    std::string admit;                  // secret, open, list; empty: as the run file says
+    double token_hours = 6;             // of an invited run
+    std::vector<std::string> settings;  // of the run file: section.key=value
 };
 int run_host(const HostOptions& options);
 

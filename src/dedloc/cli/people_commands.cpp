@@ -39,12 +39,30 @@ void add_admission_commands(CLI::App& app, PeopleOptions& all, const OnRun& on_r
 
 void add_report_command(CLI::App& app, ReportOptions& options, const OnRun& on_run) {
     CLI::App* report = app.add_subcommand(
-        "report", "who took part and what came of it: a page, JSON, CSV, TensorBoard");
-    report->add_option("folder", options.folder, "of a peer that took part")->required();
-    report->add_option("--to", options.output, "folder for the files (default: report in it)");
+        "report",
+        "who took part and what came of it: a page, JSON, CSV, TensorBoard; of several runs, how "
+        "they compare");
+    report->add_option("folders", options.folders, "of a peer that took part; several: compared")
+        ->required();
+    report->add_option(
+        "--to", options.output, "folder for the files (default: report in it; compared, here)");
     report->add_option("--every", options.every, "write it again after this time: 24h, 30m");
     report->add_flag("--json", options.json, json_help);
     on_run(report, [&options] { return run_report(options); });
+}
+
+void add_why_command(CLI::App& app, WhyOptions& options, const OnRun& on_run) {
+    CLI::App* why = app.add_subcommand(
+        "why", "where the time of a run's steps goes, and what would make them shorter");
+    why->add_option("what", options.what, "a peer's folder, or a join string (as for join)")
+        ->required();
+    why->add_option("--dir",
+                    options.directory,
+                    "for a join string of a run that lets in by invitation: the peer's folder");
+    why->add_option("--seconds", options.seconds, "to look at most, with a join string (30)")
+        ->check(CLI::Range(1.0, 86'400.0));
+    why->add_flag("--json", options.json, json_help);
+    on_run(why, [&options] { return run_why(options); });
 }
 
 void add_finetune_command(CLI::App& app, FineTuneOptions& options, const OnRun& on_run) {
@@ -142,6 +160,7 @@ void add_people_commands(CLI::App& app,
     add_finetune_command(app, options.finetune, on_run);
     add_admission_commands(app, options, on_run);
     add_report_command(app, options.report, on_run);
+    add_why_command(app, options.why, on_run);
     add_service_command(app, options.service, on_run, program);
 }
 

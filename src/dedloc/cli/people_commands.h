@@ -17,6 +17,7 @@ struct PeopleOptions {
     MembersOptions members;
     RevokeOptions revoke;
     ReportOptions report;
+    WhyOptions why;
     FineTuneOptions finetune;
     ServiceOptions service;
 };
@@ -24,7 +25,7 @@ struct PeopleOptions {
 // Makes `run` what a command does.
 using OnRun = std::function<void(CLI::App* command, std::function<int()> run)>;
 
-// `options` outlives the app. `program`: as it was called.
+// `options` outlives the app. `program`: its path.
 void add_people_commands(CLI::App& app,
                          PeopleOptions& options,
                          const OnRun& on_run,

@@ -1,13 +1,14 @@
 // dedloc report: one page, and numbers for programs, about who took part in a run and what came of
 // it, from the certificates and events in the folder of one peer that stayed.
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
 
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/given_run_file.h"
-#include "dedloc/monitor/report_page.h"
+#include "dedloc/monitor/compare_page.h"
 #include "dedloc/monitor/run_history.h"
 #include "dedloc/monitor/tensorboard.h"
 #include "dedloc/peer/exit_codes.h"
@@ -51,17 +52,36 @@ Result<monitor::ReportTitle> title_of(const std::string& folder) {
                                 .made_at = as_people_write(peer::wall_seconds())};
 }
 
+// Where the time of its steps goes.
+Result<monitor::Why> why_in(const std::string& folder, const monitor::RunHistory& history) {
+    DEDLOC_TRY(run::RunFile run, given_run_file(folder + "/" + std::string(peer::run_copy_file)));
+    monitor::WhyEvents seen(std::move(run));
+    DEDLOC_TRY_VOID(
+        monitor::read_events(folder, [&seen](const events::Event& event) { seen.add(event); }));
+    return monitor::explain(seen.facts(history.steps));
+}
+
+Ok make_folder(const std::string& path) {
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (error)
+        return make_error(ErrorKind::local_fault, "cannot make {}: {}", path, error.message());
+    return {};
+}
+
 Ok write_report(const ReportOptions& options) {
-    DEDLOC_TRY(const monitor::ReportTitle title, title_of(options.folder));
-    DEDLOC_TRY(const monitor::RunHistory history, monitor::read_history(options.folder));
+    const std::string& folder = options.folders.front();
+    DEDLOC_TRY(const monitor::ReportTitle title, title_of(folder));
+    DEDLOC_TRY(const monitor::RunHistory history, monitor::read_history(folder));
     const monitor::Participation report = monitor::participation_of(history.steps, history.persons);
     if (report.steps == 0)
-        return make_error(ErrorKind::not_found, "{}: no step was certified yet", options.folder);
-    const std::string to = options.output.empty() ? options.folder + "/report" : options.output;
-    std::error_code error;
-    fs::create_directories(to, error);
-    if (error) return make_error(ErrorKind::local_fault, "cannot make {}: {}", to, error.message());
-    DEDLOC_TRY_VOID(write_public_file(to + "/report.html", monitor::report_page(title, report)));
+        return make_error(ErrorKind::not_found, "{}: no step was certified yet", folder);
+    const std::string to = options.output.empty() ? folder + "/report" : options.output;
+    DEDLOC_TRY_VOID(make_folder(to));
+    DEDLOC_TRY(monitor::Why why, why_in(folder, history));
+    const monitor::ReportExtras extras{.scalars = history.scalars, .why = std::move(why)};
+    DEDLOC_TRY_VOID(
+        write_public_file(to + "/report.html", monitor::report_page(title, report, extras)));
     DEDLOC_TRY_VOID(write_public_file(to + "/report.json", monitor::to_json(report) + "\n"));
     DEDLOC_TRY_VOID(write_public_file(to + "/scalars.csv", monitor::to_csv(history.scalars)));
     const Bytes events = monitor::to_tensorboard(history.scalars);
@@ -72,6 +92,58 @@ Ok write_report(const ReportOptions& options) {
     else
         peer::say(stdout, "{}{}\n", monitor::to_text(report), "the page: " + to + "/report.html");
     return {};
+}
+
+// Runs of one name are called by their folders as well.
+std::vector<std::string> labels_of(const std::vector<std::string>& folders,
+                                   const std::vector<std::string>& names) {
+    std::vector<std::string> labels;
+    for (std::size_t i = 0; i < folders.size(); ++i) {
+        const bool is_one_of_several = std::ranges::count(names, names[i]) > 1;
+        std::string label = is_one_of_several ? folders[i] : names[i];
+        for (int number = 2; std::ranges::find(labels, label) != labels.end(); ++number)
+            label = fmt::format("{} {}", folders[i], number);
+        labels.push_back(std::move(label));
+    }
+    return labels;
+}
+
+Ok write_comparison(const ReportOptions& options) {
+    if (options.folders.size() > monitor::compared_runs_max)
+        return make_error(ErrorKind::bad_input,
+                          "{} folders are too many to compare: at most {}",
+                          options.folders.size(),
+                          monitor::compared_runs_max);
+    std::vector<monitor::ComparedRun> runs;
+    std::vector<std::string> names;
+    for (const std::string& folder : options.folders) {
+        DEDLOC_TRY(monitor::RunHistory history, monitor::read_history(folder));
+        monitor::ComparedRun run;
+        run.report = monitor::participation_of(history.steps, history.persons);
+        if (run.report.steps == 0)
+            return make_error(ErrorKind::not_found, "{}: no step was certified yet", folder);
+        DEDLOC_TRY(run.why, why_in(folder, history));
+        run.scalars = std::move(history.scalars);
+        names.push_back(run.why.facts.run.name);
+        runs.push_back(std::move(run));
+    }
+    const std::vector<std::string> labels = labels_of(options.folders, names);
+    for (std::size_t i = 0; i < runs.size(); ++i) runs[i].label = labels[i];
+    const std::string to = options.output.empty() ? "compared" : options.output;
+    DEDLOC_TRY_VOID(make_folder(to));
+    const std::string page = to + "/compared.html";
+    DEDLOC_TRY_VOID(write_public_file(
+        page, monitor::compare_page(as_people_write(peer::wall_seconds()), runs)));
+    DEDLOC_TRY_VOID(write_public_file(to + "/compared.json", monitor::to_json(runs) + "\n"));
+    if (options.json)
+        peer::say(stdout, "{}\n", monitor::to_json(runs));
+    else
+        peer::say(stdout, "{}the page: {}\n", monitor::to_text(runs), page);
+    return {};
+}
+
+Ok write_what_is_asked(const ReportOptions& options) {
+    return options.folders.size() > 1 ? write_comparison(options) : write_report(options);
 }
 
 // "24h", "30m", "90s".
@@ -96,7 +168,7 @@ Result<double> seconds_of(const std::string& text) {
 
 int run_report(const ReportOptions& options) {
     if (options.every.empty()) {
-        const Ok written = write_report(options);
+        const Ok written = write_what_is_asked(options);
         return written ? 0 : peer::report(peer::failure(written.error()));
     }
     const auto every = seconds_of(options.every);
@@ -104,7 +176,7 @@ int run_report(const ReportOptions& options) {
     peer::catch_interrupts();
     while (peer::interrupts() == 0) {
         const double next = peer::steady_seconds() + *every;
-        if (const Ok written = write_report(options); !written) {
+        if (const Ok written = write_what_is_asked(options); !written) {
             // The next one may have what this lacks: a first step, room on the disk.
             if (written.error().kind() == ErrorKind::bad_input)
                 return peer::report(peer::failure(written.error()));

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "dedloc/base/columns.h"
 #include "dedloc/base/printable.h"
+#include "dedloc/monitor/charts.h"
 #include "dedloc/monitor/json_line.h"
 
 namespace dedloc::monitor {
@@ -141,8 +143,6 @@ void add_curve(Participation& report, const std::vector<CertifiedStep>& steps) {
     }
 }
 
-std::string hours(double seconds) { return fmt::format("{:.1f} h", seconds / 3600); }
-
 }  // namespace
 
 Participation participation_of(const std::vector<CertifiedStep>& steps,
@@ -196,27 +196,31 @@ std::string to_json(const Participation& report) {
 
 std::string to_text(const Participation& report) {
     std::string text = fmt::format(
-        "{} steps and {:.0f} samples in {:.2f} days\n"
+        "{} steps and {:.0f} samples in {}\n"
         "{} people with {} devices in {} sessions: mean {}, longest {}; median participation {}\n",
         report.steps,
         report.samples,
-        report.days(),
+        time_in_words(report.end - report.begin),
         report.persons.size(),
         report.devices,
         report.sessions,
-        hours(report.session_mean_seconds),
-        hours(report.session_longest_seconds),
-        hours(report.participation_median_seconds));
-    text += fmt::format(
-        "  {:<24}{:>14}{:>9}{:>10}{:>12}\n", "person", "samples", "devices", "sessions", "time");
+        time_in_words(report.session_mean_seconds),
+        time_in_words(report.session_longest_seconds),
+        time_in_words(report.participation_median_seconds));
+    text += fmt::format("  {}{:>14}{:>9}{:>10}{:>12}\n",
+                        base::left_in("person", person_columns),
+                        "samples",
+                        "devices",
+                        "sessions",
+                        "time");
     for (std::size_t i = 0; i < std::min(report.persons.size(), rows_shown); ++i) {
         const PersonReport& person = report.persons[i];
-        text += fmt::format("  {:<24}{:>14.0f}{:>9}{:>10}{:>12}\n",
-                            base::printable_columns(person.name, person_columns),
+        text += fmt::format("  {}{:>14.0f}{:>9}{:>10}{:>12}\n",
+                            base::left_in(base::printable_columns(person.name), person_columns),
                             person.samples,
                             person.devices,
                             person.sessions,
-                            hours(person.device_seconds));
+                            time_in_words(person.device_seconds));
     }
     if (report.persons.size() > rows_shown)
         text += fmt::format("  … and {} more\n", report.persons.size() - rows_shown);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "dedloc/monitor/compare_page.h"
 #include "dedloc/monitor/report_page.h"
 #include "dedloc/security/toy_signature.h"
 
@@ -90,6 +91,51 @@ TEST(ReportPage, shows_names_escaped_and_asks_nobody_for_anything) {
     EXPECT_NE(page.find("Bengali &amp; more"), std::string::npos);
     for (const char* outside : {"http:", "https:", "src=", "url("})
         EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+}
+
+std::vector<CertifiedStep> six_minutes() {
+    std::vector<CertifiedStep> steps;
+    for (std::uint64_t i = 1; i <= 60; ++i)
+        steps.push_back({i, 1000 + 6 * static_cast<double>(i), 2, {{device(1), 100}}});
+    return steps;
+}
+
+TEST(ReportPage, of_minutes_has_minutes_and_the_curves_of_evaluations) {
+    const Participation report = participation_of(six_minutes(), {});
+    EXPECT_NE(to_text(report).find("samples in 6 min"), std::string::npos) << to_text(report);
+    ReportExtras extras;
+    for (std::uint64_t step = 10; step <= 60; step += 10)
+        for (const char* name : {"evaluation/accuracy", "evaluation/loss"})
+            extras.scalars.push_back({1000 + 6 * static_cast<double>(step), step, name, 0.5});
+    const std::string page = report_page({"r", "0", "today"}, report, extras);
+    for (const char* part : {"loss over minutes",
+                             "accuracy in percent over minutes",
+                             "loss on held-out data over minutes"})
+        EXPECT_NE(page.find(part), std::string::npos) << part;
+    EXPECT_EQ(page.find("Steps a day"), std::string::npos);
+    // A task without an accuracy tells 0.
+    for (Scalar& scalar : extras.scalars) scalar.value = 0;
+    EXPECT_EQ(report_page({"r", "0", "today"}, report, extras).find("accuracy"), std::string::npos);
+}
+
+TEST(ComparePage, lays_curves_and_run_files_beside_each_other) {
+    std::vector<ComparedRun> runs(2);
+    for (ComparedRun& run : runs) {
+        run.report = participation_of(six_minutes(), {});
+        run.why.facts.run.name = "same";
+    }
+    runs[0].label = "one";
+    runs[1].label = "<two>";
+    runs[1].why.facts.run.batch.target = 4096;
+    const std::string page = compare_page("today", runs);
+    EXPECT_NE(page.find("batch.target: 1024 here, 4096 there"), std::string::npos);
+    EXPECT_EQ(page.find("<two>"), std::string::npos);
+    EXPECT_NE(page.find("class=\"curve s1\""), std::string::npos);
+    EXPECT_NE(to_text(runs).find("their run files differ (here: one)"), std::string::npos);
+    const auto json = nlohmann::json::parse(to_json(runs));
+    EXPECT_EQ(json["runs"].size(), 2u);
+    EXPECT_DOUBLE_EQ(json["runs"][0]["loss_at_end"].get<double>(), 2);
+    EXPECT_TRUE(json["runs"][0]["best_accuracy"].is_null());
 }
 
 }  // namespace

@@ -1,12 +1,16 @@
-// The report of a run as one HTML page: no script, no request to anywhere, light and dark, drawings
-// as SVG. It may be mailed, printed and put on any web server.
+// The report of a run, or of several beside each other, as one HTML page: no script, no request to
+// anywhere, light and dark, drawings as SVG. It may be mailed, printed and put on any web server.
 //
 // Names are other people's: they are escaped. Thread: any; pure. Cost: some 100 kB of text.
 
 #pragma once
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "dedloc/monitor/participation.h"
+#include "dedloc/monitor/run_history.h"
+#include "dedloc/monitor/why.h"
 
 namespace dedloc::monitor {
 
@@ -16,9 +20,14 @@ struct ReportTitle {
     std::string made_at;  // as people write it
 };
 
-std::string report_page(const ReportTitle& title, const Participation& report);
+// All that there is beside participation.
+struct ReportExtras {
+    std::vector<Scalar> scalars{};  // of events: measured on held-out data, among others
+    std::optional<Why> why{};
+};
 
-// Text as HTML shows it, in attributes too.
-std::string escape_html(std::string_view text);
+std::string report_page(const ReportTitle& title,
+                        const Participation& report,
+                        const ReportExtras& extras = {});
 
 }  // namespace dedloc::monitor

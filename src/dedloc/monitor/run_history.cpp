@@ -72,13 +72,40 @@ Result<std::map<std::uint64_t, CertifiedStep>> read_certificates(const std::stri
 struct EventReader {
     std::map<std::uint64_t, CertifiedStep>& steps;
     RunHistory& history;
+    std::map<PeerId, std::string> persons{};
+    std::map<PeerId, std::string> names{};
 
+    void note_name(const PeerId& peer, const std::optional<std::string>& name) {
+        if (name && !name->empty()) names[peer] = *name;
+    }
+    void note_own_name(const std::optional<std::string>& id,
+                       const std::optional<std::string>& name) {
+        auto peer = PeerId::from_text(id.value_or(""));
+        if (!peer) return;
+        history.us = *std::move(peer);
+        note_name(history.us, name);
+    }
+    // Whom an organiser invited is called as the invitation says.
+    std::map<PeerId, std::string> all_names() && {
+        if (const auto ours = persons.find(PeerId()); ours != persons.end()) {
+            if (!history.us.is_empty()) persons[history.us] = ours->second;
+            persons.erase(PeerId());
+        }
+        persons.merge(names);
+        return std::move(persons);
+    }
     void scalar(const events::Event& event, std::uint64_t step, const char* name, double value) {
         if (std::isfinite(value)) history.scalars.push_back({event.time, step, name, value});
     }
     void take(const events::Event& event) {
         if (const auto* person = event.as<events::PersonSeen>()) {
-            history.persons[event.peer] = person->person;
+            persons[event.peer] = person->person;
+        } else if (const auto* joined = event.as<events::PeerJoined>()) {
+            note_name(event.peer, joined->name);
+        } else if (const auto* began = event.as<events::RunStarted>()) {
+            note_own_name(began->id, began->name);
+        } else if (const auto* came = event.as<events::Joined>()) {
+            note_own_name(came->id, came->name);
         } else if (const auto* made = event.as<events::StepMade>()) {
             // An event names the step that a state has, a certificate the one that it starts from.
             const auto step = steps.find(made->step - 1);
@@ -98,13 +125,13 @@ struct EventReader {
     }
 };
 
-Ok read_events(const std::string& path, EventReader& reader) {
+Ok read_event_file(const std::string& path, const TakeEvent& take) {
     std::error_code error;
     if (!fs::exists(path, error)) return {};
     DEDLOC_TRY(const std::string text, base::read_file(path, log_bytes_max));
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);)
-        if (const auto event = event_from_json_line(line)) reader.take(*event);
+        if (const auto event = event_from_json_line(line)) take(*event);
     return {};
 }
 
@@ -128,12 +155,18 @@ Result<RunHistory> read_history(const std::string& folder) {
     RunHistory history;
     DEDLOC_TRY(auto steps, read_certificates(folder));
     EventReader reader{steps, history};
-    const std::string log = folder + "/events.jsonl";
-    DEDLOC_TRY_VOID(read_events(full_event_file(log), reader));
-    DEDLOC_TRY_VOID(read_events(log, reader));
+    DEDLOC_TRY_VOID(
+        read_events(folder, [&reader](const events::Event& event) { reader.take(event); }));
+    history.persons = std::move(reader).all_names();
     for (auto& [number, step] : steps) history.steps.push_back(std::move(step));
     fill_in_times(history.steps);
     return history;
+}
+
+Ok read_events(const std::string& folder, const TakeEvent& take) {
+    const std::string log = folder + "/events.jsonl";
+    DEDLOC_TRY_VOID(read_event_file(full_event_file(log), take));
+    return read_event_file(log, take);
 }
 
 std::string to_csv(const std::vector<Scalar>& scalars) {
