@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 
@@ -99,6 +101,38 @@ class Admission(ProcessTest):
         self.assertEqual(self.dedloc("revoke", "Ana", *folder).returncode, harness.OK)
         self.expect_sentence(self.dedloc("revoke", "Ana", *folder).stderr, "revoked already")
         self.expect_sentence(self.dedloc("invite", "Ana", *folder).stderr, "was revoked")
+
+    def test_members_are_known_when_the_organiser_has_stopped(self) -> None:
+        host = self.running_host(self.write("run.toml", run_text(gradient_ms=20)),
+                                 more=("--admit", "list"))
+        folder = ("--dir", str(host.directory))
+        self.assertEqual(self.dedloc("invite", "Ana", *folder).returncode, harness.OK)
+        host.signal(signal.SIGINT)
+        self.assertEqual(host.end(), harness.OK, host.errors())
+        done = self.dedloc("members", *folder)
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        self.assertIn("Ana", done.stdout)
+        open_run = self.host(self.write("open.toml", run_text(steps=1)), name="open")
+        self.assertEqual(open_run.end(), harness.OK, open_run.errors())
+        done = self.dedloc("members", "--dir", str(open_run.directory))
+        self.assertEqual(done.returncode, harness.BAD_INPUT)
+        self.expect_sentence(done.stderr, "--admit list")
+
+    def test_a_service_starts_the_program_itself_however_it_was_called(self) -> None:
+        """By a name that is looked up in PATH, from a folder where there is no such file."""
+        host = self.running_host(self.write("run.toml", run_text(gradient_ms=20)))
+        program = Path(DEDLOC).resolve()
+        peer = self.folder / "peer"
+        with open(self.folder / "service.err", "wb") as err:
+            service = subprocess.Popen(
+                [program.name, "service", "run", host.join_string(), "--dir", str(peer),
+                 "--threads", "1"], cwd=self.folder, stdin=subprocess.DEVNULL, stderr=err,
+                env={**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"})
+        self.addCleanup(service.wait)
+        self.addCleanup(service.kill)
+        self.until("its peer has joined", lambda: (peer / "join.txt").exists())
+        service.terminate()
+        self.assertEqual(service.wait(30), harness.OK)
 
     def test_a_token_of_another_run_is_said_to_be_one(self) -> None:
         strings = []

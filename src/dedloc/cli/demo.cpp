@@ -497,16 +497,10 @@ int Demo::run() {
     return held ? 0 : static_cast<int>(peer::ExitCode::check_failed);
 }
 
-std::string own_program(const std::string& fallback) {
-    char path[PATH_MAX];
-    const ssize_t size = ::readlink("/proc/self/exe", path, sizeof path);
-    return size > 0 ? std::string(path, static_cast<std::size_t>(size)) : fallback;
-}
-
 }  // namespace
 
 int run_demo(const DemoOptions& options, const std::string& program) {
-    Demo demo(options, own_program(program));
+    Demo demo(options, program);
     return demo.run();
 }
 

@@ -4,6 +4,7 @@
 // is a wrong argument, not data that are missing.
 
 #pragma once
+#include <span>
 #include <string>
 
 #include "dedloc/run/run_file.h"
@@ -11,5 +12,7 @@
 namespace dedloc::cli {
 
 Result<run::RunFile> given_run_file(const std::string& path);
+// With settings of the command line (run_file_settings.h).
+Result<run::RunFile> given_run_file(const std::string& path, std::span<const std::string> settings);
 
 }  // namespace dedloc::cli

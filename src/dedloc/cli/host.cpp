@@ -45,7 +45,7 @@ tasks::TaskOptions task_options(const peer::PeerOptions& options) {
 // The model that it begins with decides what the file leaves open, or this machine does.
 Result<run::RunFile> given_run(const HostOptions& options,
                                const std::optional<peer::WarmSource>& from) {
-    DEDLOC_TRY(run::RunFile run, given_run_file(options.run_file));
+    DEDLOC_TRY(run::RunFile run, given_run_file(options.run_file, options.settings));
     const tasks::TaskOptions task = task_options(options.peer);
     if (from) {
         DEDLOC_TRY_VOID(peer::inherit(run.task, *from));
@@ -93,6 +93,12 @@ std::optional<peer::Failure> what_is_not_said(const HostOptions& options) {
             peer::ExitCode::bad_input,
             "--from begins a new run and needs its run file: dedloc host RUNFILE --from "
             "CHECKPOINT; --resume goes on with the run of a checkpoint"};
+    if (!options.settings.empty() && options.run_file.empty())
+        return peer::Failure{
+            peer::ExitCode::bad_input,
+            "--set changes a run file that is given: dedloc host RUNFILE --set …; a run "
+            "that is resumed stays as it was, and --from begins another one with its "
+            "model"};
     return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/robust_words.h"
+#include "dedloc/cli/run_file_settings.h"
 #include "dedloc/cli/run_templates.h"
 #include "dedloc/peer/called_as.h"
 #include "dedloc/peer/exit_codes.h"
@@ -19,6 +20,9 @@ int run_init(const InitOptions& options) {
     auto text = run_template(task, options.size);
     if (!text) return peer::report(peer::failure(text.error()));
     if (options.robust) *text += robust_section();
+    auto set = with_settings(*std::move(text), options.settings, "the run file");
+    if (!set) return peer::report(peer::failure(set.error()));
+    text = *std::move(set);
     if (options.output == "-") {
         peer::say(stdout, "{}", *text);
         return 0;

@@ -2,6 +2,7 @@
 // join string's hash.
 
 #include "dedloc/cli/commands.h"
+#include "dedloc/cli/ended_run.h"
 #include "dedloc/peer/early_failure.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/peer_run.h"
@@ -9,6 +10,9 @@
 
 namespace dedloc::cli {
 namespace {
+
+// Nobody was there to say anything.
+bool is_silence(const Error& error) { return peer::code_for(error) == peer::ExitCode::unreachable; }
 
 peer::Outcome<peer::PeerRunInput> joining(const JoinOptions& options) {
     peer::PeerRunInput input;
@@ -20,6 +24,10 @@ peer::Outcome<peer::PeerRunInput> joining(const JoinOptions& options) {
     input.opened = std::move(*opened);
     auto invitation =
         collab::fetch_invitation(*input.opened.node, options.join_string, peer::reach_patience);
+    if (!invitation && is_silence(invitation.error()))
+        return peer::failure(
+            Error(invitation.error().kind(),
+                  why_nobody_answers(*join, input.opened.directory, invitation.error().message())));
     if (!invitation) return peer::failure(invitation.error());
     input.invitation = *std::move(invitation);
     return input;

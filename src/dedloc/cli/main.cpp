@@ -22,6 +22,7 @@
 #include "dedloc/cli/join_string_source.h"
 #include "dedloc/cli/option_words.h"
 #include "dedloc/cli/people_commands.h"
+#include "dedloc/peer/called_as.h"
 #include "dedloc/peer/early_failure.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/say.h"
@@ -63,6 +64,9 @@ struct AllOptions {
     int exit_code = 0;
     bool ran = false;
 };
+
+constexpr char set_help[] =
+    "section.key=value of the run file, as batch.target=2048; as often as you like";
 
 constexpr char congestion_control_help[] =
     "of this peer's TCP connections: cubic, bbr, … (default: what the system is set to)";
@@ -181,7 +185,9 @@ void add_init_command(CLI::App& app, AllOptions& all) {
     init->add_option("-o,--output", all.init.output, "file to write ('-': standard output)");
     init->add_option("--size",
                      all.init.size,
-                     "another size of that task: published (text_to_image), the publication's");
+                     "another size of that task: small, for laptops; published (text_to_image), "
+                     "the publication's");
+    add_repeated(*init, "--set", all.init.settings, set_help);
     init->add_flag("--force", all.init.force, "overwrite the file");
     init->add_flag("--robust",
                    all.init.robust,
@@ -440,6 +446,7 @@ void add_host_command(CLI::App& app, AllOptions& all) {
                      all.host.from,
                      "begin a new run, at step 0 and with a run file of its own, with the model of "
                      "a checkpoint (written as for --resume)");
+    add_repeated(*host, "--set", all.host.settings, set_help);
     host->add_flag("--open",
                    all.host.open,
                    "no run secret: whoever has a join string, old or new, takes part, and whoever "
@@ -546,11 +553,12 @@ int run_program(int argc, char** argv) {
     add_sample_command(app, all);
     add_tokenizer_commands(app, all);
     add_data_commands(app, all);
-    add_demo_command(app, all, argv[0]);
+    const std::string program = peer::own_program();
+    add_demo_command(app, all, program);
     const OnRun run_people = [&all](CLI::App* command, std::function<int()> run) {
         on_run(command, all, std::move(run));
     };
-    add_people_commands(app, all.people, run_people, argv[0]);
+    add_people_commands(app, all.people, run_people, program);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

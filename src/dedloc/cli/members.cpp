@@ -1,9 +1,10 @@
 // dedloc members: whom the organiser on this machine has invited, what came of it, and who is
-// revoked. Names and devices stand in its book, samples in certificates.
+// revoked. Names and devices stand in its book, samples in certificates; its peer need not run.
 
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "dedloc/base/columns.h"
 #include "dedloc/base/printable.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/organiser_commands.h"
@@ -53,16 +54,16 @@ std::string age(WallSeconds then, WallSeconds now) {
 
 void say_rows(const std::vector<MemberRow>& rows, WallSeconds now) {
     peer::say(stdout,
-              "{:<24}{:>8}{:>9}{:>14}{:>16}\n",
-              "person",
+              "{}{:>8}{:>9}{:>14}{:>16}\n",
+              base::left_in("person", name_columns),
               "devices",
               "invited",
               "samples",
               "seen");
     for (const MemberRow& row : rows)
         peer::say(stdout,
-                  "{:<24}{:>8}{:>9}{:>14.0f}{:>16}{}{}\n",
-                  base::printable_columns(row.name, name_columns),
+                  "{}{:>8}{:>9}{:>14.0f}{:>16}{}{}\n",
+                  base::left_in(base::printable_columns(row.name), name_columns),
                   row.devices,
                   row.invitations_open,
                   row.samples,
@@ -74,11 +75,9 @@ void say_rows(const std::vector<MemberRow>& rows, WallSeconds now) {
 }  // namespace
 
 int run_members(const MembersOptions& options) {
-    auto peer = organising_peer(options.directory);
+    auto peer = organiser_folder(options.directory);
     if (!peer) return peer::report(peer.failure());
-    const auto join = run::parse_join_string(peer->join_string);
-    if (!join) return peer::report(peer::failure(join.error()));
-    const auto book = read_book(peer->path, join->run);
+    const auto book = read_book(peer->path, peer->run);
     if (!book) return peer::report(peer::failure(book.error()));
     // Before the first step there is no history.
     monitor::Participation participation;

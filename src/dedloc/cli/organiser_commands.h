@@ -23,6 +23,16 @@ peer::Outcome<peer::RunningPeer> organising_peer(const std::string& directory);
 // Hands a wish to the peer in `directory` and waits until it is granted.
 std::optional<peer::Failure> grant_wish(const std::string& directory, const admission::Wish& wish);
 
+// The folder of an organiser's peer, whether it runs or not.
+struct OrganiserFolder {
+    std::string path;
+    std::string run_name;
+    Digest run;
+};
+// `directory`, or the folder of the only such peer on this machine; one that runs goes before those
+// that have been stopped.
+peer::Outcome<OrganiserFolder> organiser_folder(const std::string& directory);
+
 // As the peer last wrote it; empty where nobody was invited yet.
 Result<admission::InviteBook> read_book(const std::string& directory, const Digest& run);
 

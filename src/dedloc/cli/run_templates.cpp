@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "dedloc/base/columns.h"
 #include "dedloc/tasks/registry.h"
 
 namespace dedloc::cli {
@@ -15,6 +16,7 @@ using tasks::TaskKind;
 
 constexpr std::size_t comment_column = 25;
 constexpr std::size_t page_columns = 100;
+constexpr std::string_view small_size = "small";
 
 // Comments for the keys that every task has; tasks say those of their own.
 constexpr std::pair<std::string_view, std::string_view> common_comments[] = {
@@ -122,12 +124,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
     return lines;
 }
 
-// Columns of a terminal, not bytes.
-std::size_t columns(std::string_view text) {
-    std::size_t count = 0;
-    for (const char letter : text) count += (static_cast<unsigned char>(letter) & 0xC0) != 0x80;
-    return count;
-}
+using base::columns;
 
 // The line with its comment beside it, which goes on below where it is long.
 std::string commented(std::string_view line, std::string_view comment) {
@@ -228,14 +225,16 @@ Result<std::string> run_template(std::string_view task, std::string_view size) {
     if (size.empty()) return written(*kind, source.settings);
     const auto found = source.sizes.find(std::string(size));
     if (found != source.sizes.end()) return written(*kind, found->second);
-    std::vector<std::string> known;
-    for (const auto& [name, settings] : source.sizes) known.push_back(name);
-    return make_error(
-        ErrorKind::bad_input,
-        "the task {} has no size '{}'; {}",
-        task,
-        size.substr(0, 64),
-        known.empty() ? "it has one only" : fmt::format("known: {}", fmt::join(known, ", ")));
+    // A size that a laptop trains is what one starts from anyhow, with most tasks.
+    if (size == small_size) return written(*kind, source.settings);
+    std::vector<std::string> known{std::string(small_size)};
+    for (const auto& [name, settings] : source.sizes)
+        if (name != small_size) known.push_back(name);
+    return make_error(ErrorKind::bad_input,
+                      "the task {} has no size '{}'; known: {}",
+                      task,
+                      size.substr(0, 64),
+                      fmt::join(known, ", "));
 }
 
 std::string_view demo_run_file() { return demo; }

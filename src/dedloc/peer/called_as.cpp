@@ -1,5 +1,6 @@
 #include "dedloc/peer/called_as.h"
 
+#include <filesystem>
 #include <fstream>
 
 namespace dedloc::peer {
@@ -9,6 +10,17 @@ std::string called_as() {
     std::string first;
     std::getline(words, first, '\0');
     return first.empty() ? "dedloc" : first;
+}
+
+std::string own_program() {
+    std::error_code error;
+    const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+    if (error) return called_as();
+    std::string program = path.string();
+    constexpr std::string_view replaced = " (deleted)";
+    if (program.ends_with(replaced) && !std::filesystem::exists(program, error))
+        program.resize(program.size() - replaced.size());
+    return program;
 }
 
 std::string as_others_call_it(const std::string& here) {

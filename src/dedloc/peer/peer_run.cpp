@@ -13,6 +13,7 @@
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
 #include "dedloc/peer/called_as.h"
+#include "dedloc/peer/cap_hint.h"
 #include "dedloc/peer/cap_schedule.h"
 #include "dedloc/peer/fits_memory.h"
 #include "dedloc/peer/interrupts.h"
@@ -182,6 +183,7 @@ class PeerRun {
     std::optional<Failure> put_out_;
     std::vector<membership::Status> last_statuses_;
     runtime::LineCaps caps_told_{};
+    double vector_bytes_ = 0;  // of a gradient or an average, encoded
     double download_told_ = -download_tell_s;
     bool view_is_over_ = false;
 };
@@ -309,6 +311,9 @@ std::optional<Failure> PeerRun::begin() {
         if (auto failed = fetch_missing_file()) return failed;
     if (auto failed = train::on_passing_thread([this] { return make_task(); })) return failed;
     announce(events::TaskMade{}, task_->description());
+    const run::Layout layout = learner_->layout();
+    vector_bytes_ = static_cast<double>(layout.vector_count()) *
+                    codec::element_bytes(run::vector_codecs(run_file().averaging, layout));
     if (const Ok kept = keep_run_files(input_.opened.directory, *task_); !kept)
         return failure(ExitCode::disk, kept.error());
     const Ok copied = write_private_file(file(run_copy_file), run::to_toml(run_file()));
@@ -384,7 +389,9 @@ void PeerRun::announce(events::Any what, std::string text) {
 
 void PeerRun::tell_caps(const runtime::LineCaps& caps) {
     caps_told_ = caps;
-    const events::Event event = caps_event(caps, node_.clock().wall_now());
+    events::Event event = caps_event(caps, node_.clock().wall_now());
+    if (std::string hint = cap_hint(run_file().averaging, vector_bytes_, caps); !hint.empty())
+        event.text = std::move(hint);
     screen_.say(event.text);
     fan_->record(event);
 }

@@ -91,12 +91,89 @@ total_steps = 125000
 final_fraction = 0.0
 )";
 
+// A model that a laptop without a graphics card trains.
+std::string small_albert_settings(std::string_view kind, std::string_view experts = {}) {
+    return fmt::format(R"(name = "my-run"
+
+[task]
+kind = "{}"
+model = "albert"
+data = "kjv"
+seed = 1
+precision = "fp32"
+
+[albert]
+vocabulary = 4096
+embedding = 64
+hidden = 128
+layers = 4
+heads = 4
+feed_forward = 512
+positions = 64
+dropout = 0.0
+attention_dropout = 0.0
+classifier_dropout = 0.0
+
+[text]
+tokenizer = "vocabulary=4096&normalization=nmt_nfkc_cf&coverage=1"
+tokenizer_hash = "none"
+corpus_hash = "none"
+length = 64
+pad_multiple = 8
+masked = 0.15
+masked_as_mask = 0.8
+masked_as_random = 0.1
+held_out = 0.02
+held_out_samples = 256
+window_samples = 4096
+
+{}[batch]
+target = 128
+micro = 32
+
+[optimizer]
+kind = "lamb"
+weight_decay = 0.01
+beta1 = 0.9
+beta2 = 0.999
+epsilon = 1e-6
+norm_clamp = 10000.0
+gradient_norm_max = 1.0
+
+[schedule]
+kind = "linear"
+peak = 0.003
+warmup_steps = 100
+total_steps = 5000
+final_fraction = 0.0
+)",
+                       kind,
+                       experts);
+}
+
+constexpr std::string_view experts_settings = R"([experts]
+name = "ffn"
+grid = "4x4"
+hidden = 512
+best = 2
+at_least = 1
+update_batch = 4096
+keepers = 2
+rate = 0.001
+
+)";
+
 RunTemplate albert_template() {
     RunTemplate result;
     result.intro =
         "A dedloc run: ALBERT learns from text, by masked words and the order of sentences.\n"
-        "`dedloc check` it after a change: memory, samples, time of a round.";
+        "`dedloc check` it after a change: memory, samples, time of a round. `--size small` "
+        "writes\n"
+        "one for laptops.";
     result.settings = with_end(albert_settings, {.steps = 125000});
+    result.sizes = {
+        {"small",
+         with_end(small_albert_settings("albert"), {.steps = 5000, .evaluate_every = 50})}};
     result.comments = {
         {"task.model",
          "sizes: [albert]; \"albert_xl\": a gated wide layer and rotary positions, as in "
@@ -142,71 +219,6 @@ TaskKind albert_kind() {
     return kind;
 }
 
-constexpr const char* moe_albert_settings = R"(name = "my-run"
-
-[task]
-kind = "moe_albert"
-model = "albert"
-data = "kjv"
-seed = 1
-precision = "fp32"
-
-[albert]
-vocabulary = 4096
-embedding = 64
-hidden = 128
-layers = 4
-heads = 4
-feed_forward = 512
-positions = 64
-dropout = 0.0
-attention_dropout = 0.0
-classifier_dropout = 0.0
-
-[text]
-tokenizer = "vocabulary=4096&normalization=nmt_nfkc_cf&coverage=1"
-tokenizer_hash = "none"
-corpus_hash = "none"
-length = 64
-pad_multiple = 8
-masked = 0.15
-masked_as_mask = 0.8
-masked_as_random = 0.1
-held_out = 0.02
-held_out_samples = 256
-window_samples = 4096
-
-[experts]
-name = "ffn"
-grid = "4x4"
-hidden = 512
-best = 2
-at_least = 1
-update_batch = 4096
-keepers = 2
-rate = 0.001
-
-[batch]
-target = 128
-micro = 32
-
-[optimizer]
-kind = "lamb"
-weight_decay = 0.01
-beta1 = 0.9
-beta2 = 0.999
-epsilon = 1e-6
-norm_clamp = 10000.0
-gradient_norm_max = 1.0
-
-[schedule]
-kind = "linear"
-peak = 0.003
-warmup_steps = 100
-total_steps = 5000
-final_fraction = 0.0
-)";
-
 // ALBERT whose feed-forward layer is a grid of experts at other machines.
 TaskKind moe_albert_kind() {
     TaskKind kind = albert_kind();
@@ -222,7 +234,9 @@ TaskKind moe_albert_kind() {
         "A dedloc run: a small ALBERT whose feed-forward layer is a grid of experts at machines "
         "lent by\n`dedloc serve JOIN_STRING` (docs/experts.md).";
     kind.run_template.settings =
-        with_end(moe_albert_settings, {.steps = 5000, .evaluate_every = 50});
+        with_end(small_albert_settings(moe_albert_kind_name, experts_settings),
+                 {.steps = 5000, .evaluate_every = 50});
+    kind.run_template.sizes.clear();
     kind.run_template.local_example.clear();
     kind.run_template.comments["albert"] = "feed_forward is that of a model without experts";
     kind.vector_count = nullptr;

@@ -65,15 +65,71 @@ total_steps = 5000
 final_fraction = 0.002
 )";
 
+// Pictures of 28 × 28 pixels: laptops without a graphics card train it.
+constexpr const char* small_swav_settings = R"(name = "my-run"
+
+[task]
+kind = "swav"
+model = "small"
+data = "fashion-mnist"
+seed = 1
+precision = "fp32"
+
+[swav]
+large_crops = 2
+large_side = 28
+large_scale_min = 0.5
+large_scale_max = 1.0
+small_crops = 4
+small_side = 14
+small_scale_min = 0.2
+small_scale_max = 0.5
+colour = 0.8
+grey = 0.2
+blur = 0.0
+strength = 0.5
+temperature = 0.1
+epsilon = 0.03
+iterations = 3
+prototypes_frozen_until = 30
+queue = 0
+queue_from = 0
+held_out = 0.02
+held_out_max = 10000
+neighbours = 20
+pictures = "none"
+
+[batch]
+target = 128
+micro = 32
+
+[optimizer]
+kind = "sgd"
+momentum = 0.9
+weight_decay = 1e-6
+larc = true
+larc_clip = false
+larc_trust = 0.001
+larc_epsilon = 1e-8
+
+[schedule]
+kind = "cosine"
+peak = 6.0
+warmup_steps = 10
+warmup_start = 1.0
+total_steps = 600
+final_fraction = 0.002
+)";
+
 RunTemplate swav_template() {
     RunTemplate result;
     result.intro =
         "A dedloc run: SwAV learns from pictures without labels (docs/images.md). As it stands, "
         "DeDLOC's\nrun on ImageNet. `dedloc check` it with --data FOLDER: size, memory, first "
         "loss, "
-        "time of a round.\nA miniature: model = \"small\", data = \"fashion-mnist\", sides of 28 "
-        "and 14, target 128, micro 32.";
+        "time of a round. `--size small` writes one for laptops.";
     result.settings = with_end(swav_settings, {.steps = 5000});
+    result.sizes = {{"small", with_end(small_swav_settings, {.steps = 600})}};
     result.comments = {
         {"task.model", "or \"small\": three convolutions"},
         {"task.data",

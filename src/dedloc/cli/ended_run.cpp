@@ -1,0 +1,80 @@
+#include "dedloc/cli/ended_run.h"
+
+#include <algorithm>
+#include <ctime>
+#include <fstream>
+#include <vector>
+
+#include "dedloc/monitor/event_log.h"
+#include "dedloc/peer/called_as.h"
+#include "dedloc/peer/peer_directory.h"
+
+namespace dedloc::cli {
+namespace {
+
+constexpr std::streamoff log_end_bytes = 256 << 10;  // a run's last events are in it
+
+std::string minute_text(WallSeconds time) {
+    const auto seconds = static_cast<std::time_t>(time);
+    std::tm parts{};
+    ::localtime_r(&seconds, &parts);
+    char text[32] = {};
+    std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts);
+    return text;
+}
+
+}  // namespace
+
+std::optional<EndedRun> end_seen_in(const std::string& folder) {
+    std::ifstream file(folder + "/" + std::string(peer::events_file), std::ios::binary);
+    if (!file) return std::nullopt;
+    file.seekg(0, std::ios::end);
+    const std::streamoff size = file.tellg();
+    file.seekg(std::max<std::streamoff>(size - log_end_bytes, 0));
+    std::optional<EndedRun> seen;
+    for (std::string line; std::getline(file, line);) {
+        const auto event = monitor::event_from_json_line(line);
+        if (!event) continue;  // the first one may be half a line
+        if (event->is<events::RunOver>())
+            seen = EndedRun{.time = event->time, .step = event->step, .folder = folder};
+        if (event->is<events::RunStarted, events::Joined>()) seen.reset();
+    }
+    return seen;
+}
+
+std::optional<EndedRun> end_seen_here(const Digest& run, const std::string& directory) {
+    std::vector<std::string> folders;
+    if (!directory.empty()) folders.push_back(directory);
+    if (const auto root = peer::state_root())
+        for (int number = 0; number < peer::peers_per_machine_max; ++number)
+            folders.push_back(peer::numbered_directory(*root, run, number));
+    std::optional<EndedRun> newest;
+    for (const std::string& folder : folders) {
+        auto seen = end_seen_in(folder);
+        if (seen && (!newest || seen->time > newest->time)) newest = std::move(seen);
+    }
+    return newest;
+}
+
+std::string why_nobody_answers(const run::JoinString& join,
+                               const std::string& directory,
+                               const std::string& why) {
+    if (const auto ended = end_seen_here(join.run, directory))
+        return fmt::format(
+            "the run has ended, at step {}, on {}: the peer of {} saw it. `{} eval {}` "
+            "measures what it learned",
+            ended->step,
+            minute_text(ended->time),
+            ended->folder,
+            peer::called_as(),
+            ended->folder);
+    return fmt::format(
+        "{}. Its peers are off, or cannot be reached from here, or the run has ended{}: ask who "
+        "sent the string, who may have a newer one",
+        why,
+        join.anchor
+            ? fmt::format(" (it stood at step {} when the string was written)", join.anchor->step)
+            : std::string());
+}
+
+}  // namespace dedloc::cli

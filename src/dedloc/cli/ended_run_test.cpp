@@ -1,0 +1,64 @@
+#include "dedloc/cli/ended_run.h"
+
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+
+#include "dedloc/monitor/event_log.h"
+
+namespace dedloc::cli {
+namespace {
+
+class EndedRunTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        folder_ = testing::TempDir() + "dedloc-ended-run";
+        std::filesystem::remove_all(folder_);
+        std::filesystem::create_directories(folder_);
+    }
+    void TearDown() override { std::filesystem::remove_all(folder_); }
+    void tell(events::Any what, double time, std::uint64_t step) {
+        events::Event event;
+        event.time = time;
+        event.step = step;
+        event.what = std::move(what);
+        std::ofstream file(folder_ + "/events.jsonl", std::ios::app);
+        file << monitor::to_json_line(event) << "\n";
+    }
+
+    std::string folder_;
+};
+
+TEST_F(EndedRunTest, a_folder_says_that_its_run_has_ended_when_and_at_which_step) {
+    EXPECT_FALSE(end_seen_in(folder_));
+    tell(events::Joined{}, 100, 3);
+    EXPECT_FALSE(end_seen_in(folder_));
+    for (int i = 0; i < 5000; ++i) tell(events::StepMade{}, 200 + i, 4);  // more than is read
+    tell(events::RunOver{}, 6000, 40);
+    tell(events::Left{}, 6001, 40);
+    const auto seen = end_seen_in(folder_);
+    ASSERT_TRUE(seen);
+    EXPECT_EQ(seen->step, 40u);
+    EXPECT_DOUBLE_EQ(seen->time, 6000);
+    run::JoinString join;
+    const std::string text = why_nobody_answers(join, folder_, "nobody could be reached");
+    EXPECT_NE(text.find("has ended, at step 40, on 1970-01-0"), std::string::npos) << text;
+    EXPECT_NE(text.find("eval " + folder_), std::string::npos) << text;
+}
+
+TEST_F(EndedRunTest, a_run_that_went_on_in_the_folder_has_not_ended) {
+    tell(events::RunOver{}, 6000, 40);
+    tell(events::RunStarted{}, 7000, 20);
+    EXPECT_FALSE(end_seen_in(folder_));
+}
+
+TEST_F(EndedRunTest, where_nobody_here_saw_it_the_string_tells_how_far_the_run_was) {
+    run::JoinString join;
+    join.anchor = run::Anchor{.certificate = {}, .step = 120};
+    const std::string text = why_nobody_answers(join, folder_, "nobody could be reached");
+    EXPECT_TRUE(text.starts_with("nobody could be reached. ")) << text;
+    EXPECT_NE(text.find("stood at step 120"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace dedloc::cli
