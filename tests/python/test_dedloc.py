@@ -160,7 +160,7 @@ class ProcessesTest(Folder):
         guest.send_signal(signal.SIGKILL)
         guest.communicate(timeout=SECONDS)
         steps_of(host, 5)
-        self.assertIn("\nstate ", self.end(host)[0])
+        self.assertIn("\nstate ", "\n" + self.end(host)[0])
 
     def test_a_stopped_peer_catches_up(self):
         host = python_peer(self.run_file(target=4096, steps=0), f"{self.folder}/a", peers=3)
@@ -225,7 +225,7 @@ class ProcessesTest(Folder):
         ranks.communicate(timeout=SECONDS)
         self.assertNotEqual(ranks.returncode, 0)
         steps_of(host, 5)
-        self.assertIn("\nstate ", self.end(host)[0])
+        self.assertIn("\nstate ", "\n" + self.end(host)[0])
 
 
 class OnePeerTest(Folder):

@@ -91,7 +91,7 @@ Ok give_access(collab::Options& run,
                const std::optional<security::Identity>& authority) {
     HostAccessOptions access_options;
     access_options.resumes = !given.resume.empty();
-    access_options.name = given.name;
+    access_options.name = given.name.empty() ? "organiser" : given.name;
     DEDLOC_TRY(HostAccess access, host_access(node, run.run, authority, access_options));
     DEDLOC_TRY_VOID(keep_secret(node, access.secret));
     run.secret = std::move(access.secret);
