@@ -87,7 +87,7 @@ class Settings(ProcessTest):
             self.expect_sentence(done.stderr, "--set stop.stepz=5", "did you mean 'stop.steps'")
 
     def test_a_cap_too_small_for_the_run_is_told_before_the_first_step(self) -> None:
-        run = self.write("run.toml", run_text(model="bowl-20000000", gradient_ms=50).replace(
+        run = self.write("run.toml", run_text(model="bowl-16000000", gradient_ms=50).replace(
             "[averaging]\n", '[averaging]\nround_deadline_max = "60s"\n'))
         host = self.host(run, more=("--max-up", "1"))
         self.until("it is told", lambda: self.alive(host) and host.events("caps"))

@@ -24,10 +24,11 @@ peer::Outcome<peer::PeerRunInput> joining(const JoinOptions& options) {
     input.opened = std::move(*opened);
     auto invitation =
         collab::fetch_invitation(*input.opened.node, options.join_string, peer::reach_patience);
-    if (!invitation && is_silence(invitation.error()))
-        return peer::failure(
-            Error(invitation.error().kind(),
-                  why_nobody_answers(*join, input.opened.directory, invitation.error().message())));
+    const auto ended = [&] { return end_seen_here(join->run, input.opened.directory); };
+    if (!invitation && (is_silence(invitation.error()) || ended()))
+        return peer::Failure{
+            peer::ExitCode::unreachable,
+            why_nobody_answers(*join, input.opened.directory, invitation.error().message())};
     if (!invitation) return peer::failure(invitation.error());
     input.invitation = *std::move(invitation);
     return input;
