@@ -124,7 +124,7 @@ int run_find(const FindOptions& options) {
     const auto found =
         node.call("find runs", collab::find_runs(*node.dht(), options.name, deadline));
     if (!found) return peer::report_early(peer::failure(found.error()), options.json);
-    const double now = node.clock().wall_now();
+    const double now = node.run_on_network_thread([&] { return node.dht()->wall_now(); });
     if (options.json) {
         const nlohmann::ordered_json json{
             {"ok", true}, {"name", options.name}, {"runs", json_of_found(*found, now)}};

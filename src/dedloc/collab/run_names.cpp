@@ -65,7 +65,7 @@ Task<void> RunNameService::stop() { co_await scope_->stop(); }
 Task<void> RunNameService::keep_the_name() {
     for (;;) {
         const NamedRun run = now_();
-        const WallSeconds expiration = node_.clock().wall_now() + named_for_s;
+        const WallSeconds expiration = node_.dht()->wall_now() + named_for_s;
         const TimePoint deadline = node_.clock().now() + naming_max;
         const bool is_alone = node_.dht()->table().size() == 0;
         const auto stored = co_await node_.dht()->store_signed(

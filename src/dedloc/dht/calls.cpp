@@ -15,6 +15,7 @@ DhtNode::Core::Core(p2p::Host& given_host,
     : host(given_host),
       verifier(given_verifier),
       options(std::move(given_options)),
+      clock(host.clock()),
       id(DhtId::of_peer(host.id())),
       table(id, options.routing),
       storage(options.storage),
@@ -108,8 +109,10 @@ Task<Result<wire::PingResponse>> DhtNode::Core::call_ping(PeerId peer,
     wire::PingRequest request;
     request.peer = own_info();
     request.validate = validate;
+    const WallSeconds before = host.clock().wall_now();
     auto answer =
         co_await host.call(peer, ping_method, wire::encode(request), call_deadline(deadline));
+    const WallSeconds after = host.clock().wall_now();
     if (!answer) {
         note_failed(peer, answer.error());
         co_return std::move(answer).error();
@@ -120,6 +123,13 @@ Task<Result<wire::PingResponse>> DhtNode::Core::call_ping(PeerId peer,
         co_return std::move(response).error();
     }
     note_info(peer, response->peer, /*add=*/true);
+    if (response->dht_time != 0) {
+        // Anything between `before` and `after` is no difference at all.
+        clock.heard(
+            peer,
+            std::max(0.0, response->dht_time - after) + std::min(0.0, response->dht_time - before));
+        clock.agree();
+    }
     co_return response;
 }
 
@@ -192,13 +202,13 @@ bool DhtNode::Core::concerns(const DhtId& key, const Contact& newcomer) const {
 }
 
 Task<void> DhtNode::Core::replicate_to(Contact contact) {
-    storage.remove_expired(host.clock().wall_now());
+    storage.remove_expired(clock.now());
     std::vector<DhtItem> items;
     std::size_t looked_at = 0;
     for (const DhtId& key : storage.keys()) {
         if (++looked_at % keys_a_turn == 0) co_await host.clock().sleep_for(1ms);
         if (!concerns(key, contact)) continue;
-        const Stored* stored = storage.find(key, host.clock().wall_now());
+        const Stored* stored = storage.find(key, clock.now());
         if (!stored) continue;
         std::vector<DhtItem> of_key = items_of(key, *stored);
         items.insert(items.end(),

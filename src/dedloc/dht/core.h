@@ -9,6 +9,7 @@
 
 #include "dedloc/dht/key_places.h"
 #include "dedloc/dht/node.h"
+#include "dedloc/dht/table_clock.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/scope.h"
 #include "dedloc/wire/dht_messages.h"
@@ -115,6 +116,7 @@ class DhtNode::Core : public std::enable_shared_from_this<DhtNode::Core> {
     p2p::Host& host;
     const security::Verifier& verifier;
     DhtOptions options;
+    TableClock clock;  // by which records expire
     DhtId id;
     RoutingTable table;
     Storage storage;

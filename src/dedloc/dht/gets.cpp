@@ -46,21 +46,21 @@ Task<Result<std::optional<Stored>>> get_key(Core& core,
                                             DhtId key,
                                             Freshness freshness,
                                             TimePoint deadline) {
-    runtime::Clock& clock = core.host.clock();
+    const TableClock& clock = core.clock;
     Storage merged(core.options.storage);
     for (Storage* own : {&core.storage, &core.cache}) {
-        const Stored* stored = own->find(key, clock.wall_now());
+        const Stored* stored = own->find(key, clock.now());
         if (!stored) continue;
         for (const DhtItem& item : items_of(key, *stored)) {
             // Verified when they came in.
             if (item.subkey)
                 (void)merged.store_subkey(
-                    key, *item.subkey, item.value, item.expiration, {}, clock.wall_now());
+                    key, *item.subkey, item.value, item.expiration, {}, clock.now());
             else
-                (void)merged.store(key, item.value, item.expiration, {}, clock.wall_now());
+                (void)merged.store(key, item.value, item.expiration, {}, clock.now());
         }
     }
-    const Stored* here = merged.find(key, clock.wall_now());
+    const Stored* here = merged.find(key, clock.now());
     if (here && freshness == Freshness::any) co_return std::optional<Stored>(*here);
 
     std::set<PeerId> sources;
@@ -68,11 +68,11 @@ Task<Result<std::optional<Stored>>> get_key(Core& core,
         if (result.type == wire::FindType::not_found) return false;
         sources.insert(from.peer);
         core.take_result(merged, key, result);
-        return freshness == Freshness::any && merged.find(key, clock.wall_now()) != nullptr;
+        return freshness == Freshness::any && merged.find(key, clock.now()) != nullptr;
     };
     Lookup lookup(core, key, core.options.beam_size, std::move(found));
     co_await lookup.run(deadline);
-    const Stored* stored = merged.find(key, clock.wall_now());
+    const Stored* stored = merged.find(key, clock.now());
     if (stored) {
         // A key that is asked for anew each time need not lie at others.
         const std::size_t others = freshness == Freshness::any ? core.options.cache_nearest : 0;
@@ -92,7 +92,7 @@ Task<Result<std::optional<Stored>>> Core::get(DhtId key, Freshness freshness, Ti
     if (freshness == Freshness::any) {
         // Our own copies need no look-up.
         if (const auto own = own_copy(key)) {
-            if (!storage.find(key, host.clock().wall_now())) refresh_later(key, own->expiration());
+            if (!storage.find(key, clock.now())) refresh_later(key, own->expiration());
             co_return own;
         }
     }
@@ -147,8 +147,7 @@ Task<void> Core::refresh_cached() {
         const auto next = std::min_element(to_refresh.begin(),
                                            to_refresh.end(),
                                            [](auto& a, auto& b) { return a.second < b.second; });
-        const WallSeconds wait =
-            next->second - options.cache_refresh_before_s - host.clock().wall_now();
+        const WallSeconds wait = next->second - options.cache_refresh_before_s - clock.now();
         if (wait > 0) {
             // One that was read meanwhile may come before it: look again within a second.
             co_await host.clock().sleep_for(from_seconds(std::min(wait, 1.0)));

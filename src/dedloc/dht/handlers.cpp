@@ -104,7 +104,7 @@ bool DhtNode::Core::take_record(Storage& into,
                                 ByteView value,
                                 WallSeconds expiration,
                                 const PeerId& sender) {
-    const WallSeconds now = host.clock().wall_now();
+    const WallSeconds now = clock.now();
     // Cheap answers first: a signature costs more than all the rest.
     const Stored* there = into.find(key, now);
     if (holds_equal(there, subkey, value, expiration)) return true;
@@ -148,7 +148,7 @@ void DhtNode::Core::take_result(Storage& into, const DhtId& key, const wire::Fin
 }
 
 std::optional<Stored> DhtNode::Core::own_copy(const DhtId& key) {
-    const WallSeconds now = host.clock().wall_now();
+    const WallSeconds now = clock.now();
     const Stored* stored = storage.find(key, now);
     const Stored* cached = cache.find(key, now);
     if (!stored || (cached && cached->expiration() > stored->expiration())) stored = cached;
@@ -166,6 +166,7 @@ Task<Result<Bytes>> DhtNode::Core::on_ping(PeerId from, Bytes request) {
         response.available = pong && pong->peer && pong->peer->node_id == asked.peer->node_id;
     }
     note_info(from, asked.peer, response.available || !asked.validate);
+    // Our own clock's: of these the others take the middle.
     response.dht_time = host.clock().wall_now();
     co_return wire::encode(response);
 }

@@ -1,7 +1,6 @@
 #include "dedloc/dht/node.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <utility>
 
@@ -51,6 +50,8 @@ const DhtId& DhtNode::id() const { return core_->id; }
 const RoutingTable& DhtNode::table() const { return core_->table; }
 std::size_t DhtNode::records() const { return core_->storage.records(); }
 std::uint64_t DhtNode::forged() const { return core_->forged; }
+WallSeconds DhtNode::wall_now() const { return core_->clock.now(); }
+double DhtNode::clock_difference_s() const { return core_->clock.difference(); }
 
 void DhtNode::start() {
     DEDLOC_CHECK(!core_->started);
@@ -87,26 +88,19 @@ Task<void> DhtNode::stop() {
 
 namespace {
 
+constexpr std::size_t clocks_asked_max = 4;
+
 struct Pinged {
     std::size_t answered = 0;
-    std::vector<double> differences;  // of clocks, seconds
     std::optional<Error> last_error;
 };
 
 Task<void> ping_one(Core& core, PeerId peer, TimePoint deadline, Pinged& pinged) {
-    const WallSeconds before = core.host.clock().wall_now();
     auto pong = co_await core.call_ping(peer, !core.options.client_mode, deadline);
-    const WallSeconds after = core.host.clock().wall_now();
-    if (!pong) {
+    if (pong)
+        ++pinged.answered;
+    else
         pinged.last_error = std::move(pong).error();
-        co_return;
-    }
-    ++pinged.answered;
-    if (pong->dht_time == 0) co_return;  // it does not say
-    // Anything between `before` and `after` is no difference at all.
-    const double late = std::max(0.0, pong->dht_time - after);
-    const double early = std::min(0.0, pong->dht_time - before);
-    pinged.differences.push_back(late + early);
 }
 
 }  // namespace
@@ -126,23 +120,21 @@ Task<Result<BootstrapReport>> DhtNode::bootstrap(std::vector<PeerId> peers, Time
             : make_error(ErrorKind::bad_input, "no peer was named to join the DHT through");
     BootstrapReport report;
     report.answered = pinged.answered;
-    if (!pinged.differences.empty()) {
-        const auto middle =
-            pinged.differences.begin() + static_cast<std::ptrdiff_t>(pinged.differences.size() / 2);
-        std::nth_element(pinged.differences.begin(), middle, pinged.differences.end());
-        report.clock_difference_s = *middle;
-    }
-    if (std::abs(report.clock_difference_s) > core.options.clock_difference_max_s)
-        co_return make_error(ErrorKind::conflict,
-                             "this computer's clock is {:.0f} s {} those of the others; set it",
-                             std::abs(report.clock_difference_s),
-                             report.clock_difference_s > 0 ? "behind" : "ahead of");
     // Looking for oneself fills the table, and makes oneself known where it matters: at first to
     // the few nearest, who name us to all that look there.
     const std::size_t beam =
         std::exchange(core.bootstrapped, true) ? core.options.beam_size : core.options.join_beam;
     Lookup lookup(core, core.id, beam, {});
     co_await lookup.run(deadline);
+    // Where clocks differ, more are asked, so that most decide.
+    if (core.clock.disputed()) {
+        std::vector<Task<void>> questions;
+        for (const Contact& contact : lookup.nearest())
+            if (questions.size() < clocks_asked_max && contact.peer != core.host.id())
+                questions.push_back(ping_one(core, contact.peer, deadline, pinged));
+        co_await runtime::all_of(std::move(questions));
+    }
+    report.clock_difference_s = core.clock.difference();
     co_return report;
 }
 

@@ -14,8 +14,9 @@
 //   auto found = co_await node.get(key, Freshness::latest, deadline);
 //   co_await node.stop();
 //
-// Republishing before records expire is the caller's business.
-// Errors: timeout, peer_gone (no node answered), conflict (newer records are there; clocks differ),
+// Republishing before records expire is the caller's business. Expirations are in the table's time,
+// wall_now(), which this computer's clock need not show (table_clock.h).
+// Errors: timeout, peer_gone (no node answered), conflict (newer records are there),
 //         overloaded (quotas), denied (a forged record), bad_input.
 // Cost: a lookup asks about beam_size nodes, call_timeout for each that is dead, workers at a time.
 // Lifetime: host, verifier and whoever awaits a Task of the node: longer than the node; stop() it
@@ -56,7 +57,6 @@ struct DhtOptions {
     std::size_t cache_nearest = 1;
     bool client_mode = false;  // asks, but answers nobody and is in nobody's table
     Duration call_timeout = 3s;
-    double clock_difference_max_s = 3;
     double cache_refresh_before_s = 5;  // 0: cached keys are left to expire
     Duration refresh_period{0};         // of the table, by look-ups; 0: never
     // A rule for every record beside that; signs what is stored here, and takes signatures off
@@ -78,7 +78,7 @@ struct StoreReport {
 
 struct BootstrapReport {
     std::size_t answered = 0;
-    double clock_difference_s = 0;  // theirs minus ours, the median
+    double clock_difference_s = 0;  // the table's time minus ours
 };
 
 enum class Freshness {
@@ -107,7 +107,7 @@ class DhtNode {
     void start();
     Task<void> stop();
 
-    // peer_gone: nobody answered; conflict: our clock differs from everybody's (says by how much).
+    // peer_gone: nobody answered.
     Task<Result<BootstrapReport>> bootstrap(std::vector<PeerId> peers, TimePoint deadline);
 
     // Bootstraps in the background until somebody answers, and looks after the first peers from
@@ -142,6 +142,11 @@ class DhtNode {
     // Nodes of the whole table, as many as there are up to nodes_max. Looks at halves of the id
     // space, and halves of these, until each is known: about one look-up for ten nodes.
     Task<std::vector<Contact>> list_nodes(std::size_t nodes_max, TimePoint deadline);
+
+    // Now, as the nodes of the table agree; our own clock's time before anybody has answered.
+    WallSeconds wall_now() const;
+    // That minus what our own clock shows.
+    double clock_difference_s() const;
 
     const RoutingTable& table() const;
     std::size_t records() const;   // stored here for others

@@ -263,17 +263,39 @@ TEST(DhtNode, learns_where_to_dial_from_answers) {
     EXPECT_GE(swarm.nodes[14]->table().size(), 12u);
 }
 
-TEST(DhtNode, a_wrong_clock_is_told) {
-    Swarm swarm(9);
-    swarm.add();
-    sim::NodeOptions machine;
-    machine.wall_skew = -100s;
-    swarm.add({}, machine);
-    const auto joined = swarm.join(1);
-    ASSERT_FALSE(joined);
-    EXPECT_EQ(joined.error().kind(), ErrorKind::conflict);
-    EXPECT_NE(joined.error().message().find("100 s behind"), std::string::npos)
-        << joined.error().message();
+TEST(DhtNode, a_computer_whose_clock_is_wrong_stores_and_finds_by_the_time_of_the_others) {
+    for (const auto skew : {-100s, 100s}) {
+        Swarm swarm(9);
+        swarm.add_joined(3);
+        sim::NodeOptions machine;
+        machine.wall_skew = skew;
+        swarm.add({}, machine);
+        const auto joined = swarm.join(3);
+        ASSERT_TRUE(joined);
+        EXPECT_NEAR(joined->clock_difference_s, -to_seconds(skew), 0.2);
+        EXPECT_NEAR(swarm.nodes[3]->wall_now(), swarm.wall(), 0.2);
+        // Both ways: what it stores for 14 s is there for them, and what they store for it.
+        ASSERT_TRUE(swarm.store(3, text_item("its", "v", swarm.nodes[3]->wall_now() + 14)));
+        EXPECT_EQ(text_of(swarm.get(1, DhtId::of_text("its"))), "v");
+        ASSERT_TRUE(swarm.store(1, text_item("theirs", "v", swarm.nodes[1]->wall_now() + 14)));
+        EXPECT_EQ(text_of(swarm.get(3, DhtId::of_text("theirs"))), "v");
+        swarm.world.run_for(15s);
+        EXPECT_EQ(text_of(swarm.get(1, DhtId::of_text("its"))), "nothing");
+        EXPECT_EQ(text_of(swarm.get(3, DhtId::of_text("theirs"))), "nothing");
+    }
+}
+
+// The first node of a table hears of a newcomer's clock as well: of two the later one counts.
+TEST(DhtNode, two_computers_agree_on_a_time_whichever_clock_is_wrong) {
+    for (const auto skew : {-100s, 100s}) {
+        Swarm swarm(10);
+        swarm.add();
+        sim::NodeOptions machine;
+        machine.wall_skew = skew;
+        swarm.add({}, machine);
+        ASSERT_TRUE(swarm.join(1));
+        EXPECT_NEAR(swarm.nodes[0]->wall_now(), swarm.nodes[1]->wall_now(), 0.2);
+    }
 }
 
 TEST(DhtNode, joining_nobody_fails_with_a_reason) {

@@ -73,7 +73,7 @@ void Watches::end_all() {
 
 std::set<Bytes> Watches::subkeys_of(const DhtId& key) {
     std::set<Bytes> subkeys;
-    const Stored* stored = core_.storage.find(key, core_.host.clock().wall_now());
+    const Stored* stored = core_.storage.find(key, core_.clock.now());
     if (!stored) return subkeys;
     if (stored->regular) subkeys.insert(nil_subkey());
     for (const auto& [subkey, item] : stored->dictionary) subkeys.insert(subkey);
@@ -82,7 +82,7 @@ std::set<Bytes> Watches::subkeys_of(const DhtId& key) {
 
 wire::FindResult Watches::next_news(const DhtId& key, std::set<Bytes>& subkeys) {
     wire::FindResult news;
-    const Stored* stored = core_.storage.find(key, core_.host.clock().wall_now());
+    const Stored* stored = core_.storage.find(key, core_.clock.now());
     if (!stored) subkeys.clear();
     if (stored && stored->regular) {
         subkeys.clear();
@@ -143,7 +143,7 @@ Task<void> Watches::serve(std::unique_ptr<p2p::MessageStream> stream) {
 // ------------------------------------------------------------------------------------- the watcher
 
 void Watches::take(State& state, const wire::FindResult& news) {
-    const WallSeconds now = core_.host.clock().wall_now();
+    const WallSeconds now = core_.clock.now();
     const auto copy = [&] {
         const Stored* stored = state.known.find(state.key, now);
         return stored ? std::optional<Stored>(*stored) : std::nullopt;

@@ -11,10 +11,11 @@ void list_run(collab::Node& node,
     collab::NamedRun always;
     always.run = run::run_hash(invitation.run);
     always.open = invitation.secret.empty();
-    always.begun = node.clock().wall_now();
+    const TimePoint begun = node.clock().now();
     always.task = invitation.run.task.kind;
-    node.add<collab::RunNameService>(node, invitation.run.name, [&node, &service, always] {
+    node.add<collab::RunNameService>(node, invitation.run.name, [&node, &service, always, begun] {
         collab::NamedRun now = always;
+        now.begun = node.dht()->wall_now() - to_seconds(node.clock().now() - begun);
         now.addresses = node.host().addresses();
         if (now.addresses.size() > collab::named_addresses_max)
             now.addresses.resize(collab::named_addresses_max);
