@@ -70,10 +70,24 @@ std::vector<RemoteMixture::Share> RemoteMixture::shares_of(
     return shares;
 }
 
+// Nobody rests without a substitute: the only server of a grid is asked whatever it did.
+void RemoteMixture::leave_out_resting(std::vector<Share>& shares, std::size_t rows_count) const {
+    std::vector<std::size_t> others(rows_count);
+    for (Share& share : shares) {
+        share.left_out = remote_.rests(share.location.server);
+        if (share.left_out) continue;
+        for (const std::size_t row : share.rows) ++others[row];
+    }
+    const std::size_t enough = std::max<std::size_t>(1, options_.at_least);
+    const auto answered =
+        std::ranges::count_if(others, [enough](std::size_t experts) { return experts >= enough; });
+    if (2 * static_cast<std::size_t>(answered) >= rows_count) return;
+    for (Share& share : shares) share.left_out = false;
+}
+
 Task<void> RemoteMixture::call_forward(Share* share) {
     ++counts_.calls;
-    // A server that failed a moment ago is not waited for again.
-    if (remote_.rests(share->location.server)) {
+    if (share->left_out) {
         ++counts_.failed;
         directory_.doubt(share->location);
         co_return;
@@ -101,6 +115,7 @@ Task<Result<RemoteMixture::Passed>> RemoteMixture::forward(Tensor inputs,
         co_await beam_search(directory_, options_.grid, std::move(asked), beam, search_end);
     Passed passed;
     passed.shares = shares_of(inputs, chosen);
+    leave_out_resting(passed.shares, inputs.rows());
     std::vector<Task<void>> calls;
     for (Share& share : passed.shares) calls.push_back(call_forward(&share));
     const TimePoint end = host_.clock().now() + options_.batch_max;

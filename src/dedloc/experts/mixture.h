@@ -5,7 +5,8 @@
 // or answered wrongly, is left out: the weights of a row are the softmax of the scores of those
 // that answered, and only these are called back. A row with fewer than `at_least` answers is
 // `lost`: its output is zeros; where the layer may not give zeros, the caller leaves the whole
-// micro-batch out.
+// micro-batch out. A server that failed a moment ago is not asked again where others answer for it:
+// as long as at least half of the rows have enough experts without it.
 //
 //   forward   inputs [rows, width], scores -> outputs [rows, width], and what backward needs
 //   backward  gradients of the outputs -> gradients of inputs and scores; experts update
@@ -32,6 +33,8 @@ struct MixtureOptions {
     Duration search_max = std::chrono::seconds(5);
     // Wait for all answers of a batch at most so long, whatever single deadlines say.
     Duration batch_max = std::chrono::seconds(5);
+    // Where no expert at all has answered for so long, who calls gives up.
+    Duration nobody_max = std::chrono::minutes(10);
 };
 
 struct MixtureCounts {
@@ -54,7 +57,8 @@ class RemoteMixture {
         Location location;
         std::vector<std::size_t> rows;  // of the batch that chose it
         Tensor inputs;
-        Tensor outputs;  // as it answered
+        Tensor outputs;         // as it answered
+        bool left_out = false;  // its server rests
         bool answered = false;
     };
     struct Passed {
@@ -84,6 +88,7 @@ class RemoteMixture {
     const MixtureCounts& counts() const { return counts_; }
 
   private:
+    void leave_out_resting(std::vector<Share>& shares, std::size_t rows_count) const;
     Task<void> call_forward(Share* share);
     Task<void> call_backward(Share* share, Tensor gradients, Tensor* result, bool* answered);
     std::vector<Share> shares_of(const Tensor& inputs,

@@ -239,6 +239,56 @@ TEST(RemoteMixture, goes_on_with_the_experts_that_answer_within_their_deadlines)
     swarm.machines[1]->node.thaw();
 }
 
+// A second and a half of silence must not cost half a minute.
+TEST(RemoteMixture, the_only_server_of_a_grid_is_asked_again_at_once_after_a_pause) {
+    Swarm swarm(2);
+    const MixtureOptions options = two_by_three(4);
+    swarm.serve(options.grid, small_expert(), 1);
+    Machine& client = *swarm.machines[1];
+    RemoteMixture mixture(client.node.host(), client.directory, client.remote, options);
+    Random random(5);
+    std::vector<GridScores> scores(8, random_scores(random, options.grid));
+    const auto lost = [&] {
+        Pass2 out;
+        const Tensor inputs = random_tensor(random, 8, 8);
+        swarm.world.run_task(forward_and_back(mixture, inputs, scores, inputs, out));
+        return out.passed->all_lost();
+    };
+    for (int i = 0; i < 5; ++i) EXPECT_FALSE(lost());
+    swarm.machines[0]->node.freeze_for(std::chrono::milliseconds(1500));
+    const TimePoint begun = swarm.world.now();
+    EXPECT_TRUE(lost());
+    while (lost() && swarm.world.now() - begun < std::chrono::seconds(60)) {
+    }
+    EXPECT_LT(swarm.world.now() - begun, std::chrono::milliseconds(2500));
+}
+
+// As long as others answer for most rows, one that failed is left alone.
+TEST(RemoteMixture, a_server_that_failed_rests_while_others_answer_for_it) {
+    Swarm swarm(4);
+    const MixtureOptions options = two_by_three(6);
+    swarm.serve(options.grid, small_expert(), 3);
+    Machine& client = *swarm.machines[3];
+    RemoteMixture mixture(client.node.host(), client.directory, client.remote, options);
+    Random random(5);
+    std::vector<GridScores> scores(4, random_scores(random, options.grid));
+    const auto pass = [&] {
+        Pass2 out;
+        const Tensor inputs = random_tensor(random, 4, 8);
+        swarm.world.run_task(forward_and_back(mixture, inputs, scores, inputs, out));
+        return out.passed->terms[0].size();
+    };
+    EXPECT_EQ(pass(), 6u);
+    swarm.machines[1]->node.freeze();
+    EXPECT_EQ(pass(), 4u);
+    const auto late = client.remote.records().at(swarm.machines[1]->node.id()).late;
+    const TimePoint begun = swarm.world.now();
+    EXPECT_EQ(pass(), 4u);
+    EXPECT_LT(swarm.world.now() - begun, std::chrono::milliseconds(500));
+    EXPECT_EQ(client.remote.records().at(swarm.machines[1]->node.id()).late, late);
+    swarm.machines[1]->node.thaw();
+}
+
 TEST(RemoteMixture, rows_without_answers_are_zeros_and_said_to_be_lost) {
     Swarm swarm(2);
     const MixtureOptions options = two_by_three(2);

@@ -24,7 +24,18 @@ bool RemoteExperts::rests(const PeerId& server) const {
     return rest != rests_.end() && host_.clock().now() < rest->second.until;
 }
 
-void RemoteExperts::note(const Location& expert, Pass pass, Duration took, const Error* error) {
+void RemoteExperts::let_rest(const PeerId& server, TimePoint begun) {
+    Rest& rest = rests_[server];
+    // It was on its way when the last failure was noticed: of the same incident.
+    if (rest.incidents > 0 && begun <= rest.noticed) return;
+    rest.noticed = host_.clock().now();
+    rest.incidents = std::min(rest.incidents + 1, 10);
+    const Duration length = limits_.rest_min * (1 << (rest.incidents - 1));
+    rest.until = rest.noticed + std::min(length, limits_.rest_max);
+}
+
+void RemoteExperts::note(const Location& expert, Pass pass, TimePoint begun, const Error* error) {
+    const Duration took = host_.clock().now() - begun;
     ServerRecord& record = records_[expert.server];
     if (!error) {
         ++record.answered;
@@ -46,10 +57,7 @@ void RemoteExperts::note(const Location& expert, Pass pass, Duration took, const
                 ++record.refused;
                 return;
         }
-        Rest& rest = rests_[expert.server];
-        rest.failures = std::min(rest.failures + 1, 10);
-        const Duration length = limits_.rest_min * (1 << (rest.failures - 1));
-        rest.until = host_.clock().now() + std::min(length, limits_.rest_max);
+        let_rest(expert.server, begun);
         if (error->kind() == ErrorKind::peer_gone) return;
     }
     // A late call took at least so long; so the next one may take longer.
@@ -62,11 +70,12 @@ void RemoteExperts::note(const Location& expert, Pass pass, Duration took, const
 Task<Result<ExpertSchema>> RemoteExperts::schema(Location expert, TimePoint deadline) {
     Key key(expert.server, expert.uid.text());
     if (const auto known = schemas_.find(key); known != schemas_.end()) co_return known->second;
+    const TimePoint begun = host_.clock().now();
     wire::ExpertUidMessage request;
     request.uid = key.second;
     auto answer = co_await host_.call(expert.server, info_method, wire::encode(request), deadline);
     if (!answer) {
-        note(expert, Pass::forward, Duration(0), &answer.error());
+        note(expert, Pass::forward, begun, &answer.error());
         co_return std::move(answer).error();
     }
     auto message = wire::decode<wire::ExpertInfoMessage>(*answer);
@@ -125,13 +134,12 @@ Task<Result<std::vector<Tensor>>> RemoteExperts::call(Location expert,
         const bool lost = !answer && answer.error().kind() == ErrorKind::peer_gone;
         if (!lost || request_id == 0 || host_.clock().now() >= deadline) break;
     }
-    const Duration took = host_.clock().now() - begun;
     if (!answer) {
-        note(expert, pass, took, &answer.error());
+        note(expert, pass, begun, &answer.error());
         co_return std::move(answer).error();
     }
     auto result = checked(expert, is_forward ? schema.outputs : schema.inputs, *answer, rows);
-    note(expert, pass, took, result ? nullptr : &result.error());
+    note(expert, pass, begun, result ? nullptr : &result.error());
     co_return result;
 }
 

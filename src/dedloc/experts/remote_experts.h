@@ -4,7 +4,9 @@
 // deadline_max]; one that nobody has called yet may take deadline_max. What fails is an Error whose
 // kind says how, and is counted for its server: late, gone, overloaded, refused, or an answer whose
 // shape or numbers are wrong (its tensors are thrown away). A server that did not answer in time is
-// left alone for a while that doubles with each failure, so that a dead one costs one deadline.
+// left alone for a while that doubles with each incident, so that a dead one costs one deadline. An
+// incident counts once, however many calls were on their way: only a call that began after the last
+// failure was noticed tells anything new.
 //
 // Errors: timeout, peer_gone, overloaded, peer_broke_protocol (wrong answers), bad_input (ours do
 //         not fit the schema), and the server's. Thread: the network thread.
@@ -67,7 +69,8 @@ class RemoteExperts {
   private:
     struct Rest {
         TimePoint until{};
-        int failures = 0;
+        TimePoint noticed{};  // the last incident
+        int incidents = 0;
     };
     using Key = std::pair<PeerId, std::string>;
     struct Pace {
@@ -90,7 +93,9 @@ class RemoteExperts {
                                         const std::vector<TensorSpec>& specs,
                                         const std::vector<wire::RuntimeTensor>& answer,
                                         std::size_t rows);
-    void note(const Location& expert, Pass pass, Duration took, const Error* error);
+    // `begun`: when the call was made.
+    void note(const Location& expert, Pass pass, TimePoint begun, const Error* error);
+    void let_rest(const PeerId& server, TimePoint begun);
 
     p2p::Host& host_;
     Random random_;
