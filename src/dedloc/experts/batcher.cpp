@@ -1,13 +1,17 @@
 #include "dedloc/experts/batcher.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
+
+#include "dedloc/experts/update_pool.h"
 
 namespace dedloc::experts {
 
 struct Batcher::Call {
     explicit Call(runtime::Executor executor) : done(executor) {}
 
+    PeerId from;
     std::vector<Tensor> tensors;
     std::size_t rows = 0;
     TimePoint arrived;
@@ -26,19 +30,6 @@ struct Batcher::Call {
 
 namespace {
 
-// Runs the backend on a whole batch. The tensors of a backward call are inputs, then gradients.
-Result<std::vector<Tensor>> run_backend(ExpertBackend& backend,
-                                        Pass pass,
-                                        std::vector<Tensor> tensors) {
-    if (pass == Pass::forward) return backend.forward(tensors);
-    const auto middle =
-        tensors.begin() + static_cast<std::ptrdiff_t>(backend.schema().inputs.size());
-    std::vector<Tensor> gradients(std::make_move_iterator(middle),
-                                  std::make_move_iterator(tensors.end()));
-    tensors.erase(middle, tensors.end());
-    return backend.backward(tensors, gradients);
-}
-
 std::vector<Tensor> joined(const std::vector<std::vector<Tensor>*>& calls) {
     if (calls.size() == 1) return std::move(*calls.front());
     std::vector<Tensor> batch;
@@ -50,19 +41,66 @@ std::vector<Tensor> joined(const std::vector<std::vector<Tensor>*>& calls) {
     return batch;
 }
 
-struct Computed {
-    std::vector<Result<std::vector<Tensor>>> results;  // one a call
-    std::uint64_t updates = 0;
+double norm_of(std::span<const float> vector) {
+    double squares = 0;
+    for (const float value : vector) squares += static_cast<double>(value) * value;
+    return std::sqrt(squares);
+}
+
+}  // namespace
+
+struct Batcher::Update {
+    UpdateGuard::Verdict verdict;
+    PeerId member;
+    std::shared_ptr<UpdatePool> pool;  // null: it is applied at once
+    std::size_t pool_members = 0;      // so many make an update
 };
 
-Computed compute_calls(ExpertBackend& backend,
-                       Pass pass,
-                       const std::vector<std::vector<Tensor>*>& calls,
-                       const std::vector<std::size_t>& rows) {
+struct Batcher::Computed {
+    std::vector<Result<std::vector<Tensor>>> results;  // one a call
+    std::uint64_t updates = 0;
+    UpdateGuard::Applied applied;
+};
+
+// Runs the backend on a whole batch. The tensors of a backward call are inputs, then gradients.
+Result<std::vector<Tensor>> Batcher::run_backend(ExpertBackend& backend,
+                                                 Pass pass,
+                                                 std::vector<Tensor> tensors,
+                                                 const Update& update,
+                                                 UpdateGuard::Applied& applied) {
+    if (pass == Pass::forward) return backend.forward(tensors);
+    const std::size_t rows = tensors.front().rows();
+    const auto middle =
+        tensors.begin() + static_cast<std::ptrdiff_t>(backend.schema().inputs.size());
+    std::vector<Tensor> gradients(std::make_move_iterator(middle),
+                                  std::make_move_iterator(tensors.end()));
+    tensors.erase(middle, tensors.end());
+    DEDLOC_TRY(ExpertGradient computed, backend.gradient(tensors, gradients));
+    applied.norm = norm_of(computed.parameters);
+    if (!update.verdict.applies) return std::move(computed.inputs);
+    applied.applied = true;
+    if (applied.norm > update.verdict.norm_max) {
+        const auto factor = static_cast<float>(update.verdict.norm_max / applied.norm);
+        for (float& value : computed.parameters) value *= factor;
+    }
+    if (!update.pool) {
+        backend.apply(computed.parameters);
+        return std::move(computed.inputs);
+    }
+    update.pool->add(update.member, rows, std::move(computed.parameters));
+    if (update.pool->members() >= update.pool_members) backend.apply(update.pool->take());
+    return std::move(computed.inputs);
+}
+
+Batcher::Computed Batcher::compute_calls(ExpertBackend& backend,
+                                         Pass pass,
+                                         const std::vector<std::vector<Tensor>*>& calls,
+                                         const std::vector<std::size_t>& rows,
+                                         const Update& update) {
     const std::uint64_t before = backend.updates();
     Computed computed;
     const bool alone = calls.size() == 1;
-    auto whole = run_backend(backend, pass, joined(calls));
+    auto whole = run_backend(backend, pass, joined(calls), update, computed.applied);
     if (whole && !alone) {
         std::size_t first = 0;
         for (const std::size_t count : rows) {
@@ -75,13 +113,12 @@ Computed compute_calls(ExpertBackend& backend,
         computed.results.push_back(std::move(whole));
     } else {
         for (auto* tensors : calls)
-            computed.results.push_back(run_backend(backend, pass, std::move(*tensors)));
+            computed.results.push_back(
+                run_backend(backend, pass, std::move(*tensors), update, computed.applied));
     }
     computed.updates = backend.updates() - before;
     return computed;
 }
-
-}  // namespace
 
 Batcher::Batcher(runtime::Executor executor,
                  runtime::Clock& clock,
@@ -96,7 +133,9 @@ Batcher::Batcher(runtime::Executor executor,
 
 void Batcher::add(const std::string& uid, std::shared_ptr<ExpertBackend> backend) {
     DEDLOC_CHECK(!experts_.contains(uid), "{} is served already", uid);
-    experts_[uid].backend = std::move(backend);
+    Expert& expert = experts_[uid];
+    expert.backend = std::move(backend);
+    if (limits_.updates.pooled_min > 0) expert.pool = std::make_shared<UpdatePool>();
 }
 
 void Batcher::remove(const std::string& uid) {
@@ -143,10 +182,8 @@ Duration Batcher::expected_wait() const {
     return from_seconds(seconds);
 }
 
-Task<Result<std::vector<Tensor>>> Batcher::submit(Pass pass,
-                                                  std::string uid,
-                                                  std::vector<Tensor> tensors,
-                                                  Duration patience) {
+Task<Result<std::vector<Tensor>>> Batcher::submit(
+    Pass pass, PeerId from, std::string uid, std::vector<Tensor> tensors, Duration patience) {
     const auto found = experts_.find(uid);
     if (found == experts_.end())
         co_return make_error(ErrorKind::not_found, "expert {} is not served here", uid);
@@ -161,6 +198,7 @@ Task<Result<std::vector<Tensor>>> Batcher::submit(Pass pass,
     }
     DEDLOC_CO_TRY(Hold held, hold(bytes_of(tensors)));
     auto call = std::make_shared<Call>(executor_);
+    call->from = std::move(from);
     call->rows = tensors.front().rows();
     call->tensors = std::move(tensors);
     call->arrived = clock_.now();
@@ -193,7 +231,7 @@ Task<void> Batcher::run_on_device(std::function<void()> work_item) {
     co_await done->wait();
 }
 
-Batcher::Queue* Batcher::next_queue(Expert** expert, Pass* pass) {
+Batcher::Queue* Batcher::next_queue(std::string* of, Pass* pass) {
     Queue* oldest = nullptr;
     for (auto& [uid, candidate] : experts_)
         for (const Pass kind : {Pass::forward, Pass::backward}) {
@@ -201,31 +239,37 @@ Batcher::Queue* Batcher::next_queue(Expert** expert, Pass* pass) {
             if (queue.calls.empty()) continue;
             if (oldest && oldest->calls.front()->arrived <= queue.calls.front()->arrived) continue;
             oldest = &queue;
-            *expert = &candidate;
+            *of = uid;
             *pass = kind;
         }
     return oldest;
 }
 
-std::vector<std::shared_ptr<Batcher::Call>> Batcher::take_batch(Queue& queue) {
-    std::vector<std::shared_ptr<Call>> batch;
+// From the front: what fits, and of backward calls those of the first one's member.
+Batcher::Batch Batcher::take_batch(Queue& queue, Pass pass) {
+    Batch batch;
+    std::deque<std::shared_ptr<Call>> left;
     std::size_t rows = 0;
     const TimePoint now = clock_.now();
     while (!queue.calls.empty()) {
         const std::shared_ptr<Call> call = queue.calls.front();
-        const bool late = now >= call->give_up;
-        if (!call->abandoned && !late) {
+        if (call->abandoned || now >= call->give_up) {
+            ++counts_.abandoned;
+            call->finish(make_error(ErrorKind::timeout, "the call waited longer than it may"));
+        } else if (pass == Pass::backward && !batch.empty() && batch.front()->from != call->from) {
+            queue.calls.pop_front();
+            left.push_back(call);
+            continue;
+        } else {
             if (!batch.empty() && rows + call->rows > limits_.batch_rows_max) break;
             rows += call->rows;
             batch.push_back(call);
-        } else {
-            ++counts_.abandoned;
-            call->finish(make_error(ErrorKind::timeout, "the call waited longer than it may"));
         }
         queue.rows -= call->rows;
         --waiting_;
         queue.calls.pop_front();
     }
+    queue.calls.insert(queue.calls.begin(), left.begin(), left.end());
     return batch;
 }
 
@@ -239,21 +283,58 @@ Task<void> Batcher::work() {
             done->set();
             continue;
         }
-        Expert* expert = nullptr;
+        std::string uid;
         Pass pass{};
-        Queue* queue = next_queue(&expert, &pass);
+        Queue* queue = next_queue(&uid, &pass);
         if (!queue) break;
-        std::vector<std::shared_ptr<Call>> batch = take_batch(*queue);
+        Batch batch = take_batch(*queue, pass);
         if (batch.empty()) continue;
-        const std::shared_ptr<ExpertBackend> backend = expert->backend;
-        co_await compute(backend, pass, std::move(batch));
+        if (const Ok may = limits_.may_compute ? limits_.may_compute() : Ok(); !may) {
+            counts_.overloaded += batch.size();
+            for (const auto& call : batch) call->finish(may.error());
+            continue;
+        }
+        co_await compute(std::move(uid), pass, std::move(batch));
     }
     working_ = false;
 }
 
-Task<void> Batcher::compute(std::shared_ptr<ExpertBackend> backend,
-                            Pass pass,
-                            std::vector<std::shared_ptr<Call>> batch) {
+std::size_t Batcher::rows_of(const Batch& batch) {
+    std::size_t rows = 0;
+    for (const auto& call : batch) rows += call->rows;
+    return rows;
+}
+
+Batcher::Update Batcher::allowed(const Expert& expert, const Batch& batch) const {
+    const UpdateLimits& limits = limits_.updates;
+    const TimePoint now = clock_.now();
+    Update update;
+    update.member = batch.front()->from;
+    update.verdict = expert.guard.judge(limits, update.member, rows_of(batch), now);
+    if (!expert.pool) return update;
+    update.pool = expert.pool;
+    // More than half of those who train it now.
+    update.pool_members = std::clamp(expert.guard.active(limits, now) / 2 + 1,
+                                     limits.pooled_min,
+                                     std::max(limits.pooled_min, UpdatePool::members_max));
+    return update;
+}
+
+void Batcher::note_update(Expert& expert,
+                          const Batch& batch,
+                          const Update& update,
+                          const UpdateGuard::Applied& applied) {
+    expert.guard.note(limits_.updates, update.member, rows_of(batch), clock_.now(), applied);
+    const bool shortened = applied.applied && applied.norm > update.verdict.norm_max;
+    if (!members_.contains(update.member) && members_.size() >= limits_.members_told_max) return;
+    MemberUpdates& member = members_[update.member];
+    member.calls += batch.size();
+    member.rows += rows_of(batch);
+    member.shortened += shortened ? batch.size() : 0;
+    member.withheld += applied.applied ? 0 : batch.size();
+}
+
+Task<void> Batcher::compute(std::string uid, Pass pass, Batch batch) {
     auto calls = std::make_shared<std::vector<std::vector<Tensor>>>();
     std::vector<std::size_t> rows;
     for (const auto& call : batch) {
@@ -262,21 +343,24 @@ Task<void> Batcher::compute(std::shared_ptr<ExpertBackend> backend,
     }
     computing_ = batch;
     const TimePoint begun = clock_.now();
-    std::function<Computed()> job = [backend, pass, calls, rows] {
+    const std::shared_ptr<ExpertBackend> backend = experts_.at(uid).backend;
+    Update update;
+    if (pass == Pass::backward) update = allowed(experts_.at(uid), batch);
+    std::function<Computed()> job = [backend, pass, calls, rows, update] {
         std::vector<std::vector<Tensor>*> views;
         for (auto& tensors : *calls) views.push_back(&tensors);
-        return compute_calls(*backend, pass, views, rows);
+        return compute_calls(*backend, pass, views, rows, update);
     };
     Computed computed = co_await device_.run(std::move(job));
-    std::size_t rows_count = 0;
-    for (const std::size_t count : rows) rows_count += count;
     const double seconds = to_seconds(clock_.now() - begun);
-    for (auto& [uid, expert] : experts_) {
-        if (expert.backend != backend) continue;
-        Queue& queue = expert.queues[static_cast<std::size_t>(pass)];
-        const double measured = seconds / static_cast<double>(rows_count);
+    // It may have been given up, or replaced, meanwhile.
+    const auto expert = experts_.find(uid);
+    if (expert != experts_.end() && expert->second.backend == backend) {
+        Queue& queue = expert->second.queues[static_cast<std::size_t>(pass)];
+        const double measured = seconds / static_cast<double>(rows_of(batch));
         queue.seconds_per_row =
             queue.seconds_per_row == 0 ? measured : 0.75 * queue.seconds_per_row + 0.25 * measured;
+        if (pass == Pass::backward) note_update(expert->second, batch, update, computed.applied);
     }
     computing_.clear();
     ++counts_.batches;

@@ -4,7 +4,8 @@
 // Bounded: all tensors that wait or are being computed, with what readers have announced (hold),
 // have at most queued_bytes_max bytes; what is beyond is refused at once as overloaded, and so is a
 // call that would wait longer than its caller has patience. A call whose caller has gone before its
-// batch began is not computed.
+// batch began is not computed. Backward calls of one member share a batch, those of two do not: an
+// update is somebody's, and no member moves an expert further than update_guard.h lets it.
 //
 // Errors: not_found (no such expert), overloaded, timeout (its patience ran out in the queue), and
 // the backend's. A batch that the backend refuses is tried call by call, so that one client's
@@ -18,6 +19,7 @@
 #include <string>
 
 #include "dedloc/experts/backend.h"
+#include "dedloc/experts/update_guard.h"
 #include "dedloc/runtime/clock.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/scope.h"
@@ -32,6 +34,18 @@ struct BatcherLimits {
     std::uint64_t queued_bytes_max = 256u << 20;          // whatever clients do
     std::size_t calls_max = 4096;                         // that wait
     Duration patience_unsaid = std::chrono::seconds(60);  // of callers that do not say theirs
+    UpdateLimits updates{};
+    // Asked before each batch; where it refuses (memory), the batch's calls are. Null: never.
+    std::function<Ok()> may_compute{};
+    std::size_t members_told_max = 1024;  // whose doings are counted one by one
+};
+
+// One member's gradients here.
+struct MemberUpdates {
+    std::uint64_t calls = 0;
+    std::uint64_t rows = 0;
+    std::uint64_t shortened = 0;  // longer than others'
+    std::uint64_t withheld = 0;   // more than its share, or of who does not train: not applied
 };
 
 struct BatcherCounts {
@@ -43,6 +57,8 @@ struct BatcherCounts {
     std::uint64_t failed = 0;     // by the backend
     std::uint64_t updates = 0;    // backward calls that changed an expert
 };
+
+class UpdatePool;
 
 class Batcher {
   public:
@@ -73,10 +89,9 @@ class Batcher {
     Result<Hold> hold(std::uint64_t bytes);
 
     // inputs, for a backward call with the outputs' gradients after them; they fit the schema.
-    Task<Result<std::vector<Tensor>>> submit(Pass pass,
-                                             std::string uid,
-                                             std::vector<Tensor> tensors,
-                                             Duration patience);
+    // `from`: who is answerable for the gradients.
+    Task<Result<std::vector<Tensor>>> submit(
+        Pass pass, PeerId from, std::string uid, std::vector<Tensor> tensors, Duration patience);
     // Something else in the device thread, between two batches: a snapshot.
     Task<void> run_on_device(std::function<void()> work);
 
@@ -84,6 +99,7 @@ class Batcher {
     Duration expected_wait() const;
     std::uint64_t queued_bytes() const { return *bytes_; }
     const BatcherCounts& counts() const { return counts_; }
+    const std::map<PeerId, MemberUpdates>& members() const { return members_; }
     Task<void> stop();
 
   private:
@@ -95,15 +111,34 @@ class Batcher {
     };
     struct Expert {
         std::shared_ptr<ExpertBackend> backend;
+        std::shared_ptr<UpdatePool> pool;  // touched in the device thread
+        UpdateGuard guard;
         Queue queues[2];
     };
+    using Batch = std::vector<std::shared_ptr<Call>>;
+    struct Update;    // how a backward batch changes its expert
+    struct Computed;  // and what came of a batch
 
     Task<void> work();
-    Queue* next_queue(Expert** expert, Pass* pass);
-    std::vector<std::shared_ptr<Call>> take_batch(Queue& queue);
-    Task<void> compute(std::shared_ptr<ExpertBackend> backend,
-                       Pass pass,
-                       std::vector<std::shared_ptr<Call>> batch);
+    Queue* next_queue(std::string* uid, Pass* pass);
+    Batch take_batch(Queue& queue, Pass pass);
+    Task<void> compute(std::string uid, Pass pass, Batch batch);
+    static std::size_t rows_of(const Batch& batch);
+    Update allowed(const Expert& expert, const Batch& batch) const;
+    void note_update(Expert& expert,
+                     const Batch& batch,
+                     const Update& update,
+                     const UpdateGuard::Applied& applied);
+    static Result<std::vector<Tensor>> run_backend(ExpertBackend& backend,
+                                                   Pass pass,
+                                                   std::vector<Tensor> tensors,
+                                                   const Update& update,
+                                                   UpdateGuard::Applied& applied);
+    static Computed compute_calls(ExpertBackend& backend,
+                                  Pass pass,
+                                  const std::vector<std::vector<Tensor>*>& calls,
+                                  const std::vector<std::size_t>& rows,
+                                  const Update& update);
 
     runtime::Executor executor_;
     runtime::Clock& clock_;
@@ -116,6 +151,7 @@ class Batcher {
     std::size_t waiting_ = 0;
     bool working_ = false;
     BatcherCounts counts_;
+    std::map<PeerId, MemberUpdates> members_;
     runtime::Scope scope_;
 };
 

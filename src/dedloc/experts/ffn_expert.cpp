@@ -203,8 +203,8 @@ Result<std::vector<Tensor>> FfnExpert::forward(const std::vector<Tensor>& inputs
     return outputs;
 }
 
-Result<std::vector<Tensor>> FfnExpert::backward(const std::vector<Tensor>& inputs,
-                                                const std::vector<Tensor>& output_gradients) {
+Result<ExpertGradient> FfnExpert::gradient(const std::vector<Tensor>& inputs,
+                                           const std::vector<Tensor>& output_gradients) {
     const std::size_t width = options_.width;
     const std::size_t hidden = options_.hidden;
     const Pass pass = run(inputs.front());
@@ -244,18 +244,19 @@ Result<std::vector<Tensor>> FfnExpert::backward(const std::vector<Tensor>& input
     add_outer(inner, inputs.front().values, pass.rows, hidden, width, of(weight1));
     add_product(inner, part(weight1), pass.rows, hidden, width, sum);
 
-    std::vector<Tensor> result(1);
-    result.front().shape = inputs.front().shape;
-    result.front().values = std::move(sum);
-    std::vector<Tensor> computed(1);
-    computed.front().values = std::move(gradient);
-    if (!all_finite(result) || !all_finite(computed))
+    ExpertGradient result;
+    result.inputs.push_back({.shape = inputs.front().shape, .values = std::move(sum)});
+    result.parameters = std::move(gradient);
+    const auto is_finite = [](float value) { return std::isfinite(value); };
+    if (!all_finite(result.inputs) || !std::ranges::all_of(result.parameters, is_finite))
         return make_error(ErrorKind::cannot_compute, "the expert's gradient is not finite");
-    std::vector<std::span<float>> moments(moments_.begin(), moments_.end());
-    (void)optim::step(
-        options_.optimizer, groups_, updates_, parameters_, computed.front().values, moments);
-    ++updates_;
     return result;
+}
+
+void FfnExpert::apply(std::span<const float> gradient) {
+    std::vector<std::span<float>> moments(moments_.begin(), moments_.end());
+    (void)optim::step(options_.optimizer, groups_, updates_, parameters_, gradient, moments);
+    ++updates_;
 }
 
 std::vector<state::Section> snapshot_sections(const optim::OptimizerConfig& optimizer,

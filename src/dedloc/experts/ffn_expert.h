@@ -29,8 +29,9 @@ class FfnExpert final : public ExpertBackend {
 
     const ExpertSchema& schema() const override { return schema_; }
     Result<std::vector<Tensor>> forward(const std::vector<Tensor>& inputs) override;
-    Result<std::vector<Tensor>> backward(const std::vector<Tensor>& inputs,
-                                         const std::vector<Tensor>& output_gradients) override;
+    Result<ExpertGradient> gradient(const std::vector<Tensor>& inputs,
+                                    const std::vector<Tensor>& output_gradients) override;
+    void apply(std::span<const float> gradient) override;
     std::vector<state::Section> snapshot() const override;
     Ok load(const std::vector<state::Section>& sections, std::uint64_t updates) override;
     std::uint64_t updates() const override { return updates_; }

@@ -177,8 +177,8 @@ Task<Result<std::vector<wire::RuntimeTensor>>> ExpertServer::answer(Pass pass, R
         ReplyKey key(request.from, request.uid, request.id);
         computed = co_await apply_once(std::move(key), *std::move(tensors), request.patience);
     } else {
-        computed =
-            co_await batcher_.submit(pass, request.uid, *std::move(tensors), request.patience);
+        computed = co_await batcher_.submit(
+            pass, request.from, request.uid, *std::move(tensors), request.patience);
     }
     if (!computed) co_return std::move(computed).error();
     co_return write_tensors(pass == Pass::forward ? schema.outputs : schema.inputs, *computed);
@@ -203,8 +203,9 @@ Task<Result<ExpertServer::Tensors>> ExpertServer::apply_once(ReplyKey key,
 }
 
 Task<void> ExpertServer::apply(std::shared_ptr<Reply> reply, Tensors tensors, Duration patience) {
+    const PeerId from = std::get<0>(reply->key);
     const std::string uid = std::get<1>(reply->key);
-    auto result = co_await batcher_.submit(Pass::backward, uid, std::move(tensors), patience);
+    auto result = co_await batcher_.submit(Pass::backward, from, uid, std::move(tensors), patience);
     reply->result.emplace(std::move(result));
     reply->done.set();
     const auto found = replies_.find(reply->key);

@@ -183,6 +183,102 @@ TEST(ExpertServer, calls_that_wait_are_computed_in_one_batch_oldest_first) {
     EXPECT_LE(swarm.machines[0]->server.batcher().counts().batches, 3u);
 }
 
+// One that trains the expert towards `target`, and what it is off by now.
+double train_once(Swarm& swarm, std::size_t member, const Tensor& inputs, const Tensor& target) {
+    Answer answer = std::vector<Tensor>();
+    swarm.world.run_task(forward(*swarm.machines[member], only_expert(swarm), inputs, answer));
+    EXPECT_TRUE(answer);
+    Tensor outer = answer->front();
+    double loss = 0;
+    for (std::size_t i = 0; i < outer.values.size(); ++i) {
+        outer.values[i] = (outer.values[i] - target.values[i]) / 32;
+        loss += outer.values[i] * outer.values[i];
+    }
+    swarm.world.run_task(
+        backward(*swarm.machines[member], only_expert(swarm), inputs, outer, answer));
+    EXPECT_TRUE(answer);
+    return loss;
+}
+
+// Sends gradients of a thousand, as fast as it can: six for each of an honest member.
+double loss_after_an_attack(const ServerLimits& limits, Swarm*& kept) {
+    static std::unique_ptr<Swarm> swarm;
+    swarm = std::make_unique<Swarm>(5, sim::WorldOptions(), limits);
+    kept = swarm.get();
+    FfnOptions options = small_expert();
+    options.optimizer = default_optimizer();
+    options.optimizer.schedule.peak = 0.01;
+    swarm->serve(grid_of_one, options, 1);
+    Random random(7);
+    const Tensor inputs = random_tensor(random, 16, 8);
+    const Tensor target = random_tensor(random, 16, 8);
+    Tensor poison = inputs;
+    std::fill(poison.values.begin(), poison.values.end(), 1000.0f);
+    double loss = 0;
+    for (int step = 0; step < 300; ++step) {
+        for (std::size_t member = 1; member < 4; ++member)
+            loss = train_once(*swarm, member, inputs, target);
+        if (step < 60 || step >= 160) continue;
+        for (int i = 0; i < 18; ++i) {
+            Answer answer = std::vector<Tensor>();
+            swarm->world.run_task(
+                backward(*swarm->machines[4], only_expert(*swarm), inputs, poison, answer));
+            EXPECT_TRUE(answer);  // what it asks for it gets
+        }
+    }
+    return loss;
+}
+
+TEST(ExpertServer, a_flood_of_huge_gradients_of_one_member_does_not_ruin_an_expert) {
+    Swarm* swarm = nullptr;
+    ServerLimits no_limits;
+    no_limits.batcher.updates.norm_factor = no_limits.batcher.updates.own_norm_factor = 1e30;
+    no_limits.batcher.updates.share = 1 - 1e-12;
+    const double ruined = loss_after_an_attack(no_limits, swarm);
+    const double bounded = loss_after_an_attack({}, swarm);
+    EXPECT_LT(bounded, 0.25 * ruined) << ruined;
+    const auto& members = swarm->machines[0]->server.batcher().members();
+    const MemberUpdates& liar = members.at(swarm->machines[4]->node.id());
+    EXPECT_EQ(liar.calls, 100u * 18);
+    EXPECT_GT(liar.withheld, 700u);
+    EXPECT_EQ(liar.shortened, liar.calls - liar.withheld);
+    for (std::size_t member = 1; member < 4; ++member) {
+        const MemberUpdates& honest = members.at(swarm->machines[member]->node.id());
+        EXPECT_EQ(honest.calls, 300u);
+        EXPECT_EQ(honest.withheld, 0u);
+        EXPECT_LT(honest.shortened, 40u);
+    }
+}
+
+// In runs that expect liars an update takes three members, and one of them cannot bend it.
+TEST(ExpertServer, pooled_updates_learn_beside_a_member_that_lies) {
+    Swarm* swarm = nullptr;
+    ServerLimits limits;
+    limits.batcher.updates.pooled_min = 3;
+    const double loss = loss_after_an_attack(limits, swarm);
+    ServerLimits no_limits;
+    no_limits.batcher.updates.norm_factor = no_limits.batcher.updates.own_norm_factor = 1e30;
+    no_limits.batcher.updates.share = 1 - 1e-12;
+    EXPECT_LT(loss, 0.15 * loss_after_an_attack(no_limits, swarm));
+}
+
+TEST(ExpertServer, pooled_updates_wait_for_three_members) {
+    ServerLimits limits;
+    limits.batcher.updates.pooled_min = 3;
+    Swarm swarm(4, sim::WorldOptions(), limits);
+    swarm.serve(grid_of_one, small_expert(), 1);
+    Random random(7);
+    const Tensor inputs = random_tensor(random, 4, 8);
+    const auto updates = [&] { return swarm.machines[0]->server.batcher().counts().updates; };
+    for (int i = 0; i < 3; ++i) {
+        train_once(swarm, 1, inputs, inputs);
+        train_once(swarm, 2, inputs, inputs);
+    }
+    EXPECT_EQ(updates(), 0u);
+    train_once(swarm, 3, inputs, inputs);
+    EXPECT_EQ(updates(), 1u);
+}
+
 // ------------------------------------------------------------------------------- the caller's side
 
 TEST(RemoteExperts, a_server_that_dies_costs_one_deadline_and_rests_then) {
@@ -204,6 +300,35 @@ TEST(RemoteExperts, a_server_that_dies_costs_one_deadline_and_rests_then) {
     EXPECT_LE(swarm.world.now() - begun, patience + std::chrono::milliseconds(50));
     EXPECT_TRUE(client.remote.rests(expert.server));
     EXPECT_EQ(client.remote.records().at(expert.server).late, 1u);
+}
+
+// All calls of a batch are late when their server pauses: that says no more than one of them does.
+TEST(RemoteExperts, calls_that_are_late_together_are_one_incident) {
+    Swarm swarm(2);
+    const ExpertGrid grid{.name = "ffn", .sizes = {2, 4}};
+    swarm.serve(grid, small_expert(), 1);
+    Machine& client = *swarm.machines[1];
+    const PeerId server = swarm.machines[0]->node.id();
+    Random random(7);
+    const auto call_all = [&] {
+        std::vector<Answer> answers(8, std::vector<Tensor>());
+        std::size_t good = 0;
+        for (std::size_t i = 0; i < answers.size(); ++i) {
+            const Location expert{.uid = grid.all()[i], .server = server};
+            swarm.world.scope().spawn(
+                "call", forward(client, expert, random_tensor(random, 2, 8), answers[i]));
+        }
+        swarm.world.run_for(std::chrono::seconds(6));
+        for (const Answer& answer : answers) good += answer && !answer->empty() ? 1 : 0;
+        return good;
+    };
+    EXPECT_EQ(call_all(), 8u);
+    swarm.machines[0]->node.freeze();
+    EXPECT_EQ(call_all(), 0u);
+    EXPECT_EQ(client.remote.records().at(server).late, 8u);
+    EXPECT_FALSE(client.remote.rests(server));  // a second after the first of them
+    swarm.machines[0]->node.thaw();
+    EXPECT_EQ(call_all(), 8u);
 }
 
 TEST(RemoteExperts, wrong_shapes_and_numbers_are_thrown_away_and_counted) {

@@ -13,17 +13,22 @@ constexpr double expert_norm_epsilon = 1e-12;
 constexpr std::size_t matrix_first = 0;
 constexpr std::size_t matrix_second = 2;
 
-// Over the caller's numbers, which outlive it.
-torch::Tensor view_of(const experts::Tensor& tensor) {
+constexpr std::int64_t rows_least = 16;
+
+// Over the caller's numbers, which outlive it, and filled up with rows of zeros: oneDNN makes a
+// kernel for each number of rows, which takes longer than computing a few rows more, and memory.
+torch::Tensor filled_up(const experts::Tensor& tensor) {
     // from_blob wants no const; nothing here writes to inputs.
     auto* values = const_cast<float*>(tensor.values.data());
-    return torch::from_blob(values, tensor.shape);
+    const torch::Tensor rows = torch::from_blob(values, tensor.shape);
+    const std::int64_t more = rows_computed(rows.size(0)) - rows.size(0);
+    return more == 0 ? rows : torch::cat({rows, torch::zeros({more, rows.size(1)})});
 }
 
-experts::Tensor copy_of(const torch::Tensor& tensor) {
-    const torch::Tensor whole = tensor.contiguous();
-    const float* values = whole.data_ptr<float>();
-    return {.shape = whole.sizes().vec(), .values = {values, values + whole.numel()}};
+experts::Tensor first_rows(const torch::Tensor& tensor, std::size_t count) {
+    const torch::Tensor rows = tensor.slice(0, 0, static_cast<std::int64_t>(count)).contiguous();
+    const float* values = rows.data_ptr<float>();
+    return {.shape = rows.sizes().vec(), .values = {values, values + rows.numel()}};
 }
 
 Error expert_failed(const std::exception& failure) {
@@ -33,6 +38,13 @@ Error expert_failed(const std::exception& failure) {
 }
 
 }  // namespace
+
+std::int64_t rows_computed(std::int64_t rows) {
+    std::int64_t computed = rows_least;
+    while (computed < rows) computed *= 2;
+    const std::int64_t less = computed / 4 * 3;
+    return less >= rows && less > rows_least ? less : computed;
+}
 
 torch::Tensor ffn_block(const torch::Tensor& inputs, const std::vector<torch::Tensor>& parameters) {
     const torch::Tensor inner = dense(inputs, parameters[0], parameters[1]);
@@ -66,38 +78,39 @@ Result<std::vector<experts::Tensor>> TorchFfnExpert::forward(
     try {
         const torch::NoGradGuard no_grad;
         std::vector<experts::Tensor> outputs;
-        outputs.push_back(copy_of(ffn_block(view_of(inputs.front()), views_)));
+        outputs.push_back(
+            first_rows(ffn_block(filled_up(inputs.front()), views_), inputs.front().rows()));
         return outputs;
     } catch (const std::exception& failure) {
         return expert_failed(failure);
     }
 }
 
-Result<std::vector<experts::Tensor>> TorchFfnExpert::backward(
+Result<experts::ExpertGradient> TorchFfnExpert::gradient(
     const std::vector<experts::Tensor>& inputs,
     const std::vector<experts::Tensor>& output_gradients) {
     try {
         // The caller may be inside a backward pass of its own (the simulator is one thread).
         const torch::AutoGradMode with_gradients(true);
-        const torch::Tensor given = view_of(inputs.front()).requires_grad_();
+        const torch::Tensor given = filled_up(inputs.front()).requires_grad_();
         const torch::Tensor outputs = ffn_block(given, views_);
         std::vector<torch::Tensor> of = views_;
         of.push_back(given);
         std::vector<torch::Tensor> gradients =
-            torch::autograd::grad({outputs}, of, {view_of(output_gradients.front())});
-        std::vector<experts::Tensor> result;
-        result.push_back(copy_of(gradients.back()));
+            torch::autograd::grad({outputs}, of, {filled_up(output_gradients.front())});
+        experts::ExpertGradient result;
+        result.inputs.push_back(first_rows(gradients.back(), inputs.front().rows()));
         gradients.pop_back();
-        if (!experts::all_finite(result))
+        if (!experts::all_finite(result.inputs))
             return make_error(ErrorKind::cannot_compute, "the expert's gradient is not finite");
-        DEDLOC_TRY_VOID(update(gradients));
+        DEDLOC_TRY(result.parameters, flat(gradients));
         return result;
     } catch (const std::exception& failure) {
         return expert_failed(failure);
     }
 }
 
-Ok TorchFfnExpert::update(const std::vector<torch::Tensor>& gradients) {
+Result<std::vector<float>> TorchFfnExpert::flat(const std::vector<torch::Tensor>& gradients) const {
     std::vector<float> flat(parameters_.size());
     for (std::size_t i = 0; i < groups_.size(); ++i) {
         const torch::Tensor whole = gradients[i].contiguous();
@@ -108,10 +121,13 @@ Ok TorchFfnExpert::update(const std::vector<torch::Tensor>& gradients) {
             flat[groups_[i].offset + j] = values[j];
         }
     }
+    return flat;
+}
+
+void TorchFfnExpert::apply(std::span<const float> gradient) {
     std::vector<std::span<float>> moments(moments_.begin(), moments_.end());
-    (void)optim::step(options_.optimizer, groups_, updates_, parameters_, flat, moments);
+    (void)optim::step(options_.optimizer, groups_, updates_, parameters_, gradient, moments);
     ++updates_;
-    return {};
 }
 
 std::vector<state::Section> TorchFfnExpert::snapshot() const {

@@ -26,9 +26,10 @@ class TorchFfnExpert final : public experts::ExpertBackend {
     const experts::ExpertSchema& schema() const override { return schema_; }
     Result<std::vector<experts::Tensor>> forward(
         const std::vector<experts::Tensor>& inputs) override;
-    Result<std::vector<experts::Tensor>> backward(
+    Result<experts::ExpertGradient> gradient(
         const std::vector<experts::Tensor>& inputs,
         const std::vector<experts::Tensor>& output_gradients) override;
+    void apply(std::span<const float> gradient) override;
     std::vector<state::Section> snapshot() const override;
     Ok load(const std::vector<state::Section>& sections, std::uint64_t updates) override;
     std::uint64_t updates() const override { return updates_; }
@@ -37,7 +38,7 @@ class TorchFfnExpert final : public experts::ExpertBackend {
     const std::vector<float>& parameters() const { return parameters_; }
 
   private:
-    Ok update(const std::vector<torch::Tensor>& gradients);
+    Result<std::vector<float>> flat(const std::vector<torch::Tensor>& gradients) const;
 
     experts::FfnOptions options_;
     experts::ExpertSchema schema_;
@@ -49,6 +50,9 @@ class TorchFfnExpert final : public experts::ExpertBackend {
 };
 
 experts::ExpertFactory torch_expert_factory(experts::FfnOptions options);
+
+// So many are computed for a batch of `rows`: a power of two, or three quarters of one.
+std::int64_t rows_computed(std::int64_t rows);
 
 // y = LayerNorm(x + W2 gelu(W1 x + b1) + b2), the six parameters in hivemind's order.
 torch::Tensor ffn_block(const torch::Tensor& inputs, const std::vector<torch::Tensor>& parameters);
