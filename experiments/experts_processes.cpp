@@ -30,10 +30,7 @@ namespace {
 constexpr std::size_t servers_count = 4;
 constexpr std::size_t trunk_width = 192;
 constexpr std::size_t expert_hidden = 2304;
-constexpr int room_mib = 64;  // of experts, at one server
-// A server needs this beside its experts, above what it takes with one at work: a gradient and a
-// snapshot of one expert, the tensors of calls, kernels for their sizes.
-constexpr int working_mib = 192;
+constexpr int lent_mib = 320;  // --memory of a server: experts, computing, copies
 constexpr double served_patience_s = 60;
 constexpr std::uint64_t measured_steps = 8;
 constexpr double rescue_s_max = 30;
@@ -82,12 +79,14 @@ double clock_s() {
         .count();
 }
 
-// Bytes that RLIMIT_DATA counts.
-std::uint64_t data_bytes(pid_t pid) {
-    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-    for (std::string line; std::getline(status, line);)
-        if (line.starts_with("VmData:")) return std::stoull(line.substr(7)) << 10;
-    return 0;
+nlohmann::json last_event_of(const std::string& folder, std::string_view kind) {
+    std::ifstream file(folder + "/events.jsonl");
+    nlohmann::json last;
+    for (std::string line; std::getline(file, line);) {
+        nlohmann::json event = nlohmann::json::parse(line, nullptr, false);
+        if (event.is_object() && event.value("kind", "") == kind) last = std::move(event);
+    }
+    return last;
 }
 
 // Looks at the grid as a stranger does, through the run's table.
@@ -161,7 +160,12 @@ class ExpertsRun {
         std::fflush(stdout);
     }
     void add_server(std::uint64_t limit_bytes);
-    std::uint64_t idle_bytes();
+    struct Measured {
+        std::uint64_t program_bytes = 0;  // of RLIMIT_DATA, before anything is served
+        std::uint64_t experts_max = 0;
+        std::uint64_t work_bytes = 0;
+    };
+    Measured ask_a_server();
     void look_after_servers();
     bool wait_until(double seconds, const std::function<bool()>& done);
     double rescue(const std::set<PeerId>& lost);
@@ -193,27 +197,33 @@ void ExpertsRun::add_server(std::uint64_t limit_bytes) {
     place.data_bytes_max = limit_bytes;
     servers_.push_back(
         measure::need(PeerProcess::start(dedloc_program(),
-                                         {"serve", join_, "--memory", std::to_string(room_mib)},
+                                         {"serve", join_, "--memory", std::to_string(lent_mib)},
                                          folder_,
                                          fmt::format("server-{}", servers_.size()),
                                          place)));
 }
 
-// Measures what a server takes that has room for one expert, when that has computed.
-std::uint64_t ExpertsRun::idle_bytes() {
-    auto server = measure::need(PeerProcess::start(
-        dedloc_program(), {"serve", join_, "--memory", "1"}, folder_, "measured"));
-    std::uint64_t most = 0;
+// Asks a server without a limit what it takes before it serves, and how much it will serve.
+ExpertsRun::Measured ExpertsRun::ask_a_server() {
+    auto server =
+        measure::need(PeerProcess::start(dedloc_program(),
+                                         {"serve", join_, "--memory", std::to_string(lent_mib)},
+                                         folder_,
+                                         "measured"));
+    nlohmann::json said;
     const bool computed = wait_until(served_patience_s, [&] {
-        most = std::max(most, data_bytes(server->process().pid()));
+        said = last_event_of(server->directory(), "serving");
         (void)trainer_->look();
-        return trainer_->step() >= measured_steps;
+        return said.is_object() && trainer_->step() >= measured_steps;
     });
     if (!computed)
         measure::fail(make_error(
             ErrorKind::timeout, "no step by one server alone: {}", server->last_error()));
     server->process().kill_group();
-    return most;
+    const nlohmann::json& fields = said.at("fields");
+    return {.program_bytes = fields.at("program_bytes"),
+            .experts_max = fields.at("experts_max"),
+            .work_bytes = fields.at("work_bytes")};
 }
 
 // Those that have ended, and what they said last: a server that dies is told, not waited for.
@@ -256,18 +266,23 @@ bool ExpertsRun::run(nlohmann::ordered_json& line) {
     trainer_ =
         measure::need(PeerProcess::start(dedloc_program(), {"host", run_file}, folder_, "trainer"));
     if (!wait_until(60, [&] { return !(join_ = trainer_->join_string()).empty(); })) return false;
-    const std::uint64_t idle = idle_bytes();
-    const std::uint64_t limit = idle + (static_cast<std::uint64_t>(room_mib + working_mib) << 20);
-    const std::uint64_t model = lab_grid.experts_count() * 3 * sizeof(float) *
-                                experts::FfnExpert::parameters_count(trunk_width, expert_hidden);
-    const double ratio = static_cast<double>(model) / (room_mib << 20);
-    say(
-        fmt::format("experts of {} MiB in all; a server may hold {} MiB of them, under a limit of "
-                    "{} MiB ({} with one at work)",
-                    model >> 20,
-                    room_mib,
-                    limit >> 20,
-                    idle >> 20));
+    const Measured measured = ask_a_server();
+    const std::uint64_t limit =
+        measured.program_bytes + (static_cast<std::uint64_t>(lent_mib) << 20);
+    const std::uint64_t of_one =
+        3 * sizeof(float) * experts::FfnExpert::parameters_count(trunk_width, expert_hidden);
+    const std::uint64_t model = lab_grid.experts_count() * of_one;
+    const std::uint64_t room = measured.experts_max * of_one;
+    const double ratio = static_cast<double>(model) / static_cast<double>(room);
+    say(fmt::format(
+        "experts of {} MiB in all; a server lends {} MiB, {} of them for computing, and "
+        "has room for {} MiB of experts, under a limit of {} MiB ({} before it serves)",
+        model >> 20,
+        lent_mib,
+        measured.work_bytes >> 20,
+        room >> 20,
+        limit >> 20,
+        measured.program_bytes >> 20));
     for (std::size_t i = 0; i < servers_count; ++i) add_server(limit);
     onlooker_ = std::make_unique<Onlooker>(folder_ + "/onlooker", join_);
     const double served_s = rescue({});
@@ -293,9 +308,11 @@ bool ExpertsRun::run(nlohmann::ordered_json& line) {
     wait_for_trainer();
     line["servers"] = servers_count;
     line["model_bytes"] = model;
-    line["room_bytes"] = std::uint64_t{room_mib} << 20;
+    line["room_bytes"] = room;
+    line["lent_bytes"] = std::uint64_t{lent_mib} << 20;
+    line["work_bytes"] = measured.work_bytes;
     line["limit_bytes"] = limit;
-    line["idle_bytes"] = idle;
+    line["program_bytes"] = measured.program_bytes;
     line["served_s"] = served_s;
     line["rescue_killed_s"] = killed_s;
     line["rescue_stopped_s"] = stopped_s;

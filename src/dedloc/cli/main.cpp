@@ -391,7 +391,11 @@ void add_serve_command(CLI::App& app, AllOptions& all) {
     serve->add_option("string", all.serve.join_string, join_string_help)->required();
     add_line_options(*serve, all.serve);
     serve->add_option("--threads", all.serve.threads, threads_help)->check(threads_check());
-    serve->add_option("--memory", all.serve.memory_mib, "MiB that experts may take (512)")
+    serve
+        ->add_option("--memory",
+                     all.serve.memory_mib,
+                     "MiB that are lent, beside what the program itself takes: experts, computing, "
+                     "copies (512)")
         ->check(CLI::Range(1, 1 << 20));
     serve->add_option("--seconds", all.serve.seconds, "end after this time")
         ->check(CLI::Range(0.0, 1e9));

@@ -7,23 +7,29 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <malloc.h>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "dedloc/cli/commands.h"
+#include "dedloc/cli/serve_memory.h"
+#include "dedloc/cli/serve_words.h"
 #include "dedloc/cli/trainer_watch.h"
 #include "dedloc/collab/collaboration_service.h"
 #include "dedloc/collab/expert_service.h"
+#include "dedloc/experts/update_pool.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/peer/early_failure.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/interrupts.h"
 #include "dedloc/peer/node_opening.h"
+#include "dedloc/peer/peer_directory.h"
 #include "dedloc/peer/peer_run.h"
 #include "dedloc/peer/say.h"
 #include "dedloc/run/join_string.h"
+#include "dedloc/runtime/heap.h"
 #include "dedloc/tasks/registry.h"
 
 namespace dedloc::cli {
@@ -34,20 +40,18 @@ constexpr double tell_every_s = 10;
 // Kernels that oneDNN keeps, each for one size of a batch: of 1,024, its own choice, they took 1.3
 // GiB here, far more than the experts.
 constexpr const char* kernels_max = "16";
-constexpr int arenas_max = 2;  // malloc's, each with holes of its own
 constexpr Duration hand_over_patience = 60s;
-
-std::string mebibytes_of(std::uint64_t bytes) {
-    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
-}
+constexpr std::size_t pooled_members_min = 3;  // as many as a step of a robust run takes
 
 class ServeRun {
   public:
     ServeRun(const ServeOptions& options,
              peer::OpenedNode opened,
              collab::Invitation invitation,
-             tasks::RunExperts experts)
+             tasks::RunExperts experts,
+             ServeMemory memory)
         : options_(options),
+          memory_(std::move(memory)),
           opened_(std::move(opened)),
           node_(*opened_.node),
           invitation_(std::move(invitation)),
@@ -63,15 +67,26 @@ class ServeRun {
     int run();
 
   private:
+    // Peers that the network thread knows to take no part in the training.
+    using Onlookers = std::set<PeerId>;
+
     experts::HostOptions host_options(const tasks::RunExperts& experts) const;
-    experts::HostListener listener() const;
+    experts::HostListener listener();
     std::optional<peer::Failure> begin();
     void serve();
+    void look_at(const std::vector<membership::Status>& statuses);
     void tell(const collab::ExpertReport& report);
+    void tell_of_members(const collab::ExpertReport& report);
+    void record(events::Any what, std::string text, const PeerId& peer = {});
     void print(const collab::ExpertReport& report) const;
+    bool is_silent() const { return options_.json || options_.quiet; }
 
     ServeOptions options_;
-    monitor::EventMailbox mailbox_;  // outlives the node
+    ServeMemory memory_;
+    monitor::EventMailbox mailbox_;  // outlives the node, as the log does
+    std::unique_ptr<monitor::EventLog> log_;
+    std::unique_ptr<monitor::EventFan> fan_;
+    std::shared_ptr<Onlookers> onlookers_ = std::make_shared<Onlookers>();
     peer::OpenedNode opened_;
     collab::Node& node_;
     collab::Invitation invitation_;
@@ -80,6 +95,9 @@ class ServeRun {
     TrainerWatch trainers_;
     collab::ExpertService* service_ = nullptr;
     collab::CollaborationService* run_ = nullptr;
+    std::map<PeerId, std::string> names_;
+    MembersTold members_told_;
+    bool clock_told_ = false;
     double told_ = 0;
     std::uint64_t calls_told_ = 0;
     double best_calls_per_s_ = 0;
@@ -87,25 +105,47 @@ class ServeRun {
 };
 
 experts::HostOptions ServeRun::host_options(const tasks::RunExperts& experts) const {
+    const experts::MemoryPlan& plan = memory_.plan();
     experts::HostOptions options;
     options.grid = experts.grid;
     options.keepers = experts.keepers;
-    options.server.batcher.batch_rows_max = experts.update_batch;
-    const std::uint64_t room = static_cast<std::uint64_t>(options_.memory_mib) << 20;
-    options.experts_max = std::max<std::uint64_t>(1, room / experts.bytes_of_one);
+    options.experts_max = plan.experts_max;
     options.kept_max = experts.grid.experts_count();  // on disk
+    options.has_room = [this] { return memory_.room_for_an_expert(); };
+    options.server.replies_bytes_max = plan.replies_bytes_max;
+    experts::BatcherLimits& batcher = options.server.batcher;
+    batcher.batch_rows_max = experts.update_batch;
+    batcher.queued_bytes_max = plan.queued_bytes_max;
+    batcher.may_compute = [this] { return memory_.room_for_a_batch(); };
+    if (invitation_.run.robust) batcher.updates.pooled_min = pooled_members_min;
+    batcher.updates.trains = [onlookers = onlookers_](const PeerId& member) {
+        return !onlookers->contains(member);
+    };
     return options;
 }
 
 // Called on the network thread.
-experts::HostListener ServeRun::listener() const {
-    const bool silent = options_.json || options_.quiet;
-    return [silent](std::string_view what, const std::string& uid) {
-        if (!silent) peer::say(stdout, "{} {}\n", what, uid);
+experts::HostListener ServeRun::listener() {
+    return [this](std::string_view what, const std::string& uid) {
+        std::string text = fmt::format("{} {}", what, uid);
+        if (!is_silent()) peer::say(stdout, "{}\n", text);
+        record(events::ExpertMoved{.expert = uid}, std::move(text));
     };
 }
 
+void ServeRun::record(events::Any what, std::string text, const PeerId& peer) {
+    fan_->record({.time = node_.clock().wall_now(),
+                  .peer = peer,
+                  .text = std::move(text),
+                  .what = std::move(what)});
+}
+
 std::optional<peer::Failure> ServeRun::begin() {
+    auto log = monitor::EventLog::open(opened_.directory + "/" + std::string(peer::events_file));
+    if (!log) return peer::failure(peer::ExitCode::disk, log.error());
+    log_ = *std::move(log);
+    fan_ =
+        std::make_unique<monitor::EventFan>(std::vector<events::EventSink*>{log_.get(), &mailbox_});
     collab::Options options;
     options.run = invitation_.run;
     options.secret = invitation_.secret;
@@ -113,19 +153,49 @@ std::optional<peer::Failure> ServeRun::begin() {
     options.role = membership::Role::observer;  // told to others as its other service
     options.name = options_.name.empty() ? peer::host_name() : options_.name;
     options.join_patience = peer::reach_patience;
-    const auto begun = run_->begin(std::move(options), &mailbox_);
+    const auto begun = run_->begin(std::move(options), fan_.get());
     if (!begun) return peer::failure(begun.error());
+    const experts::MemoryPlan& plan = memory_.plan();
+    const std::string text = fmt::format(
+        "serving experts of {} ({} in the grid {}): up to {} of them in the {} MiB "
+        "lent, of which {} are for computing. Ctrl-C hands them over and leaves.",
+        invitation_.run.name,
+        grid_.experts_count(),
+        grid_.name,
+        plan.experts_max,
+        memory_.lent() >> 20,
+        plan.work >> 20);
+    record(events::Serving{.experts_max = plan.experts_max,
+                           .lent_bytes = memory_.lent(),
+                           .work_bytes = plan.work,
+                           .program_bytes = memory_.program_data()},
+           text);
     service_->start();
-    if (!options_.json)
-        peer::say(
-            stdout,
-            "serving experts of {} ({} in the grid {}), as many as fit in {} MiB. Ctrl-C hands "
-            "them over and leaves.\n",
-            invitation_.run.name,
-            grid_.experts_count(),
-            grid_.name,
-            options_.memory_mib);
+    if (!options_.json) peer::say(stdout, "{}\n", text);
     return std::nullopt;
+}
+
+void ServeRun::look_at(const std::vector<membership::Status>& statuses) {
+    Onlookers onlookers;
+    for (const membership::Status& status : statuses) {
+        names_[status.peer] = status.name;
+        if (status.role != membership::Role::trainer) onlookers.insert(status.peer);
+    }
+    node_.run_on_network_thread([&] { *onlookers_ = std::move(onlookers); });
+}
+
+// Whose gradients an expert was spared.
+void ServeRun::tell_of_members(const collab::ExpertReport& report) {
+    for (const auto& [peer, updates] : report.members) {
+        const std::string text = members_told_.look(peer, names_[peer], updates);
+        if (text.empty()) continue;
+        if (!is_silent()) peer::say(stdout, "{}\n", text);
+        record(events::GradientsBounded{.calls = updates.calls,
+                                        .shortened = updates.shortened,
+                                        .withheld = updates.withheld},
+               text,
+               peer);
+    }
 }
 
 void ServeRun::tell(const collab::ExpertReport& report) {
@@ -136,19 +206,15 @@ void ServeRun::tell(const collab::ExpertReport& report) {
     best_calls_per_s_ = std::max(best_calls_per_s_, calls_per_s);
     told_ = now;
     calls_told_ = report.calls.calls;
-    if (options_.json || options_.quiet) return;
-    peer::say(stdout,
-              "{} experts, {}; {:.1f} calls/s; {} calls and {} rows answered, {} updates; keeps {} "
-              "copies; refused {}, overloaded {}\n",
-              report.serves.size(),
-              mebibytes_of(report.bytes),
-              calls_per_s,
-              report.calls.calls,
-              report.calls.rows,
-              report.calls.updates,
-              report.keeps,
-              report.requests.refused,
-              report.calls.overloaded);
+    tell_of_members(report);
+    if (is_silent()) return;
+    if (const std::string clock = words_of_clock(report.clock_difference_s);
+        !clock.empty() && !std::exchange(clock_told_, true))
+        peer::say(stdout, "{}\n", clock);
+    peer::say(
+        stdout, "{}\n", words_of_report(report, calls_per_s, memory_.taken(), memory_.lent()));
+    if (report.serves.empty())
+        peer::say(stdout, "  serves none: {}\n", why_idle(report, memory_.plan().experts_max));
 }
 
 void ServeRun::serve() {
@@ -157,6 +223,7 @@ void ServeRun::serve() {
         if (options_.seconds > 0 && now - started_ >= options_.seconds) break;
         std::vector<membership::Status> statuses =
             node_.run_on_network_thread([&] { return run_->collaboration().peers(); });
+        look_at(statuses);
         for (const events::Event& event : mailbox_.take())
             if (event.is<events::PeerLeft>()) trainers_.left(event.peer);
         if (trainers_.look(now, statuses) == TrainerWatch::News::gone) {
@@ -192,6 +259,9 @@ void ServeRun::print(const collab::ExpertReport& report) const {
     json["overloaded"] = report.calls.overloaded;
     json["refused"] = report.requests.refused;
     json["begun"] = report.host.begun;
+    json["experts_max"] = memory_.plan().experts_max;
+    json["memory_bytes"] = memory_.lent();
+    json["work_bytes"] = memory_.plan().work;
     json["taken_over"] = report.host.taken_over;
     json["given_up"] = report.host.given_up;
     json["handed_over"] = report.host.handed_over;
@@ -215,11 +285,11 @@ int ServeRun::run() {
 }  // namespace
 
 int run_serve(const ServeOptions& options) {
+    peer::end_when_interrupted("dedloc: interrupted before anything was served\n");
     // Read by oneDNN, and by libtorch's own cache before it, when they are first used.
     for (const char* name : {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"})
         ::setenv(name, kernels_max, /*overwrite=*/0);
-    ::mallopt(M_ARENA_MAX, arenas_max);
-    peer::catch_interrupts();
+    runtime::keep_no_freed_memory();
     const auto join = run::parse_join_string(options.join_string);
     if (!join) return peer::report_early(peer::failure(join.error()), options.json);
     auto opened = peer::open_node(join->run, peer::opening_options(options));
@@ -238,7 +308,18 @@ int run_serve(const ServeOptions& options) {
             options.json);
     auto experts = kind->experts(task, {.threads_count = options.threads});
     if (!experts) return peer::report_early(peer::failure(experts.error()), options.json);
-    ServeRun run(options, std::move(*opened), *std::move(invitation), *std::move(experts));
+    // In robust runs gradients wait for those of other members.
+    const std::uint64_t beside =
+        invitation->run.robust ? experts::UpdatePool::members_max * experts->parameters_bytes : 0;
+    auto memory = ServeMemory::reserve(
+        *experts, static_cast<std::uint64_t>(options.memory_mib) << 20, beside);
+    if (!memory) return peer::report_early(memory.failure(), options.json);
+    peer::catch_interrupts();
+    ServeRun run(options,
+                 std::move(*opened),
+                 *std::move(invitation),
+                 *std::move(experts),
+                 std::move(*memory));
     return run.run();
 }
 

@@ -53,6 +53,9 @@ ExpertReport ExpertService::report() const {
         report.calls = batcher.counts();
         report.requests = host_->server().counts();
         report.host = host_->counts();
+        report.grid = host_->grid();
+        report.clock_difference_s = node_.dht()->clock_difference_s();
+        report.members = batcher.members();
         return report;
     });
 }

@@ -10,6 +10,7 @@
 // Thread: the owner's, never the network thread; the listener is called on the network thread.
 
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ struct ExpertReport {
     experts::BatcherCounts calls;
     experts::ServerCounts requests;
     experts::HostCounts host;
+    experts::GridLook grid;         // at its last look
+    double clock_difference_s = 0;  // the others' minus ours
+    std::map<PeerId, experts::MemberUpdates> members;
 };
 
 class ExpertService final : public Service {

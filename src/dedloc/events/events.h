@@ -408,6 +408,46 @@ struct JoinFileFailed {
 struct TrainingFailed {
     static constexpr std::string_view kind = "training_failed";
 };
+// A server of experts knows what it may take.
+struct Serving {
+    static constexpr std::string_view kind = "serving";
+    std::uint64_t experts_max = 0;
+    std::uint64_t lent_bytes = 0;
+    std::uint64_t work_bytes = 0;     // of them, for computing
+    std::uint64_t program_bytes = 0;  // taken before
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("experts_max", self.experts_max);
+        visit("lent_bytes", self.lent_bytes);
+        visit("work_bytes", self.work_bytes);
+        visit("program_bytes", self.program_bytes);
+    }
+};
+// It took over an expert, handed one over, or gave one up.
+struct ExpertMoved {
+    static constexpr std::string_view kind = "expert";
+    std::string expert{};
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("expert", self.expert);
+    }
+};
+// A member sent gradients that an expert was spared.
+struct GradientsBounded {
+    static constexpr std::string_view kind = "gradients_bounded";
+    std::uint64_t calls = 0;      // of that member so far
+    std::uint64_t shortened = 0;  // longer than others'
+    std::uint64_t withheld = 0;   // more than its share: not applied
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("calls", self.calls);
+        visit("shortened", self.shortened);
+        visit("withheld", self.withheld);
+    }
+};
 // Events of a kind that others can cause: more than the log takes (event_rate.h).
 struct EventsLeftOut {
     static constexpr std::string_view kind = "events_left_out";
@@ -508,6 +548,9 @@ using Any = std::variant<Unknown,
                          FileMissing,
                          JoinFileFailed,
                          TrainingFailed,
+                         Serving,
+                         ExpertMoved,
+                         GradientsBounded,
                          EventsDropped,
                          EventsLeftOut,
                          WaitedInVain,

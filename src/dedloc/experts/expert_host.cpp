@@ -7,6 +7,15 @@
 #include "dedloc/experts/grid_view.h"
 
 namespace dedloc::experts {
+namespace {
+
+// What we give to keepers, and what was offered to servers that begin.
+constexpr state::StoreLimits store_limits{.steps_max = 2, .pinned_max = 2};
+// For another copy to be done with.
+constexpr Duration turn_max = std::chrono::seconds(60);
+
+}  // namespace
+
 ExpertHost::ExpertHost(runtime::Node node,
                        p2p::Host& host,
                        dht::DhtNode& table,
@@ -24,9 +33,12 @@ ExpertHost::ExpertHost(runtime::Node node,
       listener_(std::move(listener)),
       server_(host, device, options_.server),
       directory_(table, host.executor(), node_.clock),
-      store_(node_.clock),
+      store_(node_.clock, store_limits),
       state_server_(host, store_, [](const PeerId&) { return true; }),
       kept_(node_.disk, options_.kept_max),
+      in_(host.executor()),
+      out_(host.executor()),
+      offers_(host.executor()),
       scope_(host.executor()) {}
 
 ExpertHost::~ExpertHost() { DEDLOC_CHECK(!running_, "stop() an ExpertHost first"); }
@@ -69,6 +81,24 @@ Task<void> ExpertHost::stop() {
     running_ = false;
 }
 
+bool ExpertHost::has_memory() {
+    const Ok room = options_.has_room ? options_.has_room() : Ok();
+    if (!room) {
+        ++counts_.no_memory;
+        log(LogLevel::debug, "experts", "nothing is taken: {}", room.error().message());
+    }
+    return room.has_value();
+}
+
+std::size_t ExpertHost::experts_max() const {
+    const bool room = !options_.has_room || options_.has_room();
+    return room ? options_.experts_max : hosted_.size();
+}
+
+bool ExpertHost::may_serve_another() {
+    return !leaving_ && hosted_.size() < options_.experts_max && has_memory();
+}
+
 void ExpertHost::tell(std::string_view what, const std::string& uid) const {
     log(LogLevel::info, "experts", "{} {}", what, uid);
     if (listener_) listener_(what, uid);
@@ -87,7 +117,7 @@ Task<void> ExpertHost::declare() {
     const TimePoint deadline = within(options_.declared_for);
     const double period = to_seconds(options_.declare_period);
     ServerRecordPayload record;
-    record.experts_max = options_.experts_max;
+    record.experts_max = experts_max();
     record.hosted = hosted_.size();
     record.queue_ms =
         static_cast<std::uint64_t>(to_seconds(server_.batcher().expected_wait()) * 1000);
@@ -96,7 +126,7 @@ Task<void> ExpertHost::declare() {
     calls_before_ = calls;
     const BatcherCounts& counts = server_.batcher().counts();
     record.failed = counts.overloaded + counts.failed + counts.abandoned + server_.counts().refused;
-    const WallSeconds expiration = node_.clock.wall_now() + to_seconds(options_.declared_for);
+    const WallSeconds expiration = declared_until();
     if (!leaving_) {
         const auto said = co_await table_.store_signed(
             signer_, servers_key(options_.grid), wire::encode(record), expiration, deadline);
@@ -142,7 +172,7 @@ Task<std::vector<ServerRoom>> ExpertHost::servers() {
     std::erase_if(rooms, [this](const ServerRoom& room) { return room.server == host_.id(); });
     if (!leaving_)
         rooms.push_back(
-            {.server = host_.id(), .experts_max = options_.experts_max, .hosted = hosted_.size()});
+            {.server = host_.id(), .experts_max = experts_max(), .hosted = hosted_.size()});
     known_servers_ = rooms;
     co_return rooms;
 }
@@ -162,8 +192,13 @@ Task<void> ExpertHost::take_over_missing() {
     const auto named = co_await directory_.find(
         std::move(asked), dht::Freshness::latest, within(std::chrono::seconds(10)));
     std::vector<ExpertUid> missing;
-    for (std::size_t i = 0; i < all.size(); ++i)
-        if (named[i] && !*named[i] && !hosted_.contains(all[i].text())) missing.push_back(all[i]);
+    GridLook look{.looked = true};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        if (hosted_.contains(all[i].text())) continue;
+        ++(!named[i] ? look.unknown : *named[i] ? look.elsewhere : look.missing);
+        if (named[i] && !*named[i]) missing.push_back(all[i]);
+    }
+    grid_ = look;
     if (missing.empty()) co_return;
     std::vector<ServerRoom> rooms = co_await servers();
     const auto falls_to = assign(missing, std::move(rooms), all.size());
@@ -175,8 +210,10 @@ Task<void> ExpertHost::take_over_missing() {
 }
 
 Task<void> ExpertHost::begin(ExpertUid uid) {
+    const auto turn = co_await in_.take(node_.clock, within(turn_max));
+    if (!turn || hosted_.contains(uid.text()) || !may_serve_another()) co_return;
     const Published offered = co_await best_offer(uid.text());
-    if (hosted_.contains(uid.text()) || hosted_.size() >= options_.experts_max) co_return;
+    if (hosted_.contains(uid.text()) || leaving_) co_return;
     const auto served = serve(uid, offered ? offered->snapshot.get() : nullptr);
     if (!served) {
         log(LogLevel::warning,
@@ -207,8 +244,9 @@ Task<void> ExpertHost::adopt_late_offers() {
             if (hosted == hosted_.end() || !hosted->second.asked ||
                 !hosted->second.asked->insert(room.server).second)
                 continue;
+            const auto turn = co_await in_.take(node_.clock, within(turn_max));
             const auto backend = server_.batcher().find(uid);
-            if (!backend) continue;
+            if (!turn || !backend || !has_memory()) continue;
             const Published offered = co_await offer_of(room.server, uid, backend->updates());
             const auto still = hosted_.find(uid);
             if (!offered || still == hosted_.end() || leaving_) continue;

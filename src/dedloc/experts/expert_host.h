@@ -15,6 +15,9 @@
 // * leave(): keepers take over at once; nothing is lost. What no keeper takes stays on our disk for
 //   the next process, as does what has fewer copies than it should.
 //
+// Memory holds one copy on its way in, and one on its way out; who comes meanwhile waits his turn.
+// Where there is no room for another expert, others are told that this server takes no more.
+//
 // Experts stand outside the promises of identical replicas and atomic steps (docs/experts.md).
 // Errors are counted; nothing here fails. Lifetime: all that is passed outlives it; stop() first.
 // Thread: the network thread; snapshots are made in the device thread.
@@ -32,6 +35,7 @@
 #include "dedloc/experts/kept_snapshots.h"
 #include "dedloc/experts/placement.h"
 #include "dedloc/experts/server.h"
+#include "dedloc/experts/turns.h"
 #include "dedloc/runtime/node.h"
 #include "dedloc/state/transfer.h"
 
@@ -51,6 +55,9 @@ struct HostOptions {
     // Time for all to have been declared and heard of, before anything counts as missing.
     Duration settle = std::chrono::seconds(6);
     ServerLimits server;
+    // Asked before an expert or a copy of one is taken; where it refuses, there is no memory for
+    // it now. Null: always.
+    std::function<Ok()> has_room{};
     std::uint64_t snapshot_bytes_max = std::uint64_t{1} << 30;  // of one expert
 };
 
@@ -62,6 +69,15 @@ struct HostCounts {
     std::uint64_t snapshots_sent = 0;
     std::uint64_t snapshots_kept = 0;
     std::uint64_t updates_lost = 0;  // as far as anybody knew
+    std::uint64_t no_memory = 0;     // experts and copies that were not taken
+};
+
+// A server saw this when it looked for work.
+struct GridLook {
+    bool looked = false;
+    std::size_t elsewhere = 0;  // experts that others serve
+    std::size_t missing = 0;    // that nobody serves
+    std::size_t unknown = 0;    // the table did not say
 };
 
 // Told of what a user wants to see: "taken over ffn.3.1 of 12D3… (4 updates lost)".
@@ -89,6 +105,7 @@ class ExpertHost {
     const ExpertServer& server() const { return server_; }
     Directory& directory() { return directory_; }
     const HostCounts& counts() const { return counts_; }
+    const GridLook& grid() const { return grid_; }
     std::size_t hosted() const { return hosted_.size(); }
     std::size_t kept() const { return kept_.all().size(); }
 
@@ -130,8 +147,15 @@ class ExpertHost {
     Task<void> watch_server(PeerId server, std::vector<std::string> uids);
     Task<void> rescue(std::string uid);
 
+    // Fewer than options_ says while memory is short.
+    std::size_t experts_max() const;
+    bool may_serve_another();
+    bool has_memory();
     void tell(std::string_view what, const std::string& uid) const;
     TimePoint within(Duration duration) const { return node_.clock.now() + duration; }
+    WallSeconds declared_until() const {
+        return table_.wall_now() + to_seconds(options_.declared_for);
+    }
 
     runtime::Node node_;
     p2p::Host& host_;
@@ -149,6 +173,10 @@ class ExpertHost {
     std::vector<ServerRoom> known_servers_;
     std::uint64_t calls_before_ = 0;
     HostCounts counts_;
+    GridLook grid_;
+    Turns in_;      // an expert or a copy that is taken
+    Turns out_;     // a snapshot that is given
+    Turns offers_;  // a copy that is read for who asked for it
     TimePoint started_;
     bool running_ = false;
     bool leaving_ = false;

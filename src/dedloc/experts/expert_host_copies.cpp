@@ -12,6 +12,8 @@ namespace {
 // To load a snapshot of one expert, over a line that others use, too.
 constexpr Duration fetch_max = std::chrono::seconds(60);
 constexpr Duration ask_max = std::chrono::seconds(2);
+// For another copy to be done with; the server asks another keeper then.
+constexpr Duration keep_turn_max = std::chrono::seconds(20);
 
 std::vector<PeerId> ids_of(const std::vector<ServerRoom>& rooms, const PeerId& without) {
     std::vector<PeerId> ids;
@@ -59,6 +61,8 @@ Task<ExpertHost::Published> ExpertHost::take_snapshot(std::string uid) {
 
 // True when a keeper has it. With take_over: when one serves it now.
 Task<bool> ExpertHost::send_snapshot(std::string uid, bool take_over, TimePoint deadline) {
+    const auto turn = co_await out_.take(node_.clock, deadline);
+    if (!turn) co_return false;
     const Published published = co_await take_snapshot(uid);
     if (!published) co_return false;
     store_.put(published);
@@ -143,19 +147,22 @@ Task<Result<Bytes>> ExpertHost::on_keep(PeerId from, Bytes bytes) {
     if (!named.front() || !*named.front() || **named.front() != from)
         co_return make_error(
             ErrorKind::denied, "the table does not say that you serve {}", uid.text());
+    const auto turn = co_await in_.take(node_.clock, within(keep_turn_max));
+    if (!turn || !has_memory())
+        co_return make_error(ErrorKind::overloaded, "no memory for another copy now");
     auto state = co_await fetch(from, request.root);
     if (!state) co_return std::move(state).error();
     if ((*state)->snapshot->step() != request.updates ||
         (*state)->snapshot->info().extra != to_bytes(request.uid))
         co_return make_error(ErrorKind::bad_input, "the snapshot is of another expert");
     if (request.take_over) {
-        if (hosted_.contains(request.uid) || hosted_.size() >= options_.experts_max)
+        if (hosted_.contains(request.uid) || !may_serve_another())
             co_return make_error(ErrorKind::overloaded, "no room for another expert");
         DEDLOC_CO_TRY_VOID(serve(uid, (*state)->snapshot.get()));
         kept_.release(request.uid);
         ++counts_.taken_over;
         tell("taken over", request.uid);
-        const WallSeconds expiration = node_.clock.wall_now() + to_seconds(options_.declared_for);
+        const WallSeconds expiration = declared_until();
         std::vector<ExpertUid> uids{uid};
         hosted_.at(request.uid).declared = true;
         (void)co_await directory_.declare(
@@ -182,6 +189,10 @@ Task<Result<Bytes>> ExpertHost::on_alive(PeerId, Bytes bytes) {
 Task<Result<Bytes>> ExpertHost::on_offer(PeerId, Bytes bytes) {
     DEDLOC_CO_TRY(const OfferRequest request, wire::decode<OfferRequest>(bytes));
     OfferResponse response;
+    if (!kept_.find(request.uid)) co_return wire::encode(response);
+    const auto turn = co_await offers_.take(node_.clock, within(ask_max));
+    if (!turn || !has_memory())
+        co_return make_error(ErrorKind::overloaded, "no memory to read a copy now");
     if (const Kept* kept = kept_.find(request.uid)) {
         response.updates = kept->updates;
         response.root = kept->root;
@@ -218,16 +229,22 @@ Task<ExpertHost::Published> ExpertHost::offer_of(PeerId server,
                                                  std::uint64_t more_than) {
     OfferRequest request;
     request.uid = uid;
-    const auto answer =
-        co_await host_.call(server, offer_method, wire::encode(request), within(ask_max));
-    if (!answer) co_return nullptr;
-    const auto offer = wire::decode<OfferResponse>(*answer);
-    if (!offer || offer->root.is_zero() || offer->updates <= more_than) co_return nullptr;
-    auto fetched = co_await fetch(server, offer->root);
-    if (!fetched || (*fetched)->snapshot->info().extra != to_bytes(uid) ||
-        (*fetched)->snapshot->step() <= more_than)
-        co_return nullptr;
-    co_return *std::move(fetched);
+    // Twice: others ask there, too, and it holds few offers at a time.
+    for (int tries = 0; tries < 2; ++tries) {
+        const auto answer =
+            co_await host_.call(server, offer_method, wire::encode(request), within(ask_max));
+        if (!answer && answer.error().kind() == ErrorKind::overloaded) continue;
+        if (!answer) co_return nullptr;
+        const auto offer = wire::decode<OfferResponse>(*answer);
+        if (!offer || offer->root.is_zero() || offer->updates <= more_than) co_return nullptr;
+        auto fetched = co_await fetch(server, offer->root);
+        if (!fetched) continue;
+        if ((*fetched)->snapshot->info().extra != to_bytes(uid) ||
+            (*fetched)->snapshot->step() <= more_than)
+            co_return nullptr;
+        co_return *std::move(fetched);
+    }
+    co_return nullptr;
 }
 
 Task<void> ExpertHost::watch() {
@@ -289,17 +306,19 @@ Task<void> ExpertHost::rescue(std::string uid) {
     const auto rank = std::min<std::ptrdiff_t>(place - order.begin(), 4);
     // One period for each that comes before us.
     if (kept->silent < options_.silent_max + static_cast<int>(rank)) co_return;
-    if (hosted_.contains(uid) || hosted_.size() >= options_.experts_max) co_return;
+    const auto turn = co_await in_.take(node_.clock, within(options_.watch_period));
+    kept = kept_.find(uid);
+    if (!turn || !kept || hosted_.contains(uid) || !may_serve_another()) co_return;
     const std::uint64_t lost = kept->last_updates - std::min(kept->last_updates, kept->updates);
     auto state = co_await kept_.read(node_.workers, uid);
-    if (!state || hosted_.contains(uid) || hosted_.size() >= options_.experts_max) co_return;
+    if (!state || hosted_.contains(uid) || leaving_) co_return;
     if (!serve(*parsed, (*state)->snapshot.get())) co_return;
     kept_.release(uid);
     ++counts_.taken_over;
     counts_.updates_lost += lost;
     hosted_.at(uid).declared = true;
     tell(fmt::format("taken over, {} updates lost:", lost), uid);
-    const WallSeconds expiration = node_.clock.wall_now() + to_seconds(options_.declared_for);
+    const WallSeconds expiration = declared_until();
     std::vector<ExpertUid> uids{*parsed};
     (void)co_await directory_.declare(
         std::move(uids), host_.id(), expiration, within(std::chrono::seconds(5)));

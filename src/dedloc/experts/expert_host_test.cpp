@@ -52,13 +52,17 @@ struct Server {
 // Machine 0 is only a node of the table; the last one a client.
 class Grid {
   public:
-    explicit Grid(std::size_t servers_count, HostOptions options = make_options())
+    explicit Grid(std::size_t servers_count,
+                  HostOptions options = make_options(),
+                  std::vector<Duration> skews = {})
         : world(3), grid(options.grid) {
         sim::SimNode& first = world.add_node();
         root = std::make_unique<dht::DhtNode>(first.host(), verifier);
         root->start();
         for (std::size_t i = 0; i < servers_count; ++i) {
-            servers.push_back(std::make_unique<Server>(world.add_node(), verifier, options));
+            sim::NodeOptions machine;
+            if (i < skews.size()) machine.wall_skew = skews[i];
+            servers.push_back(std::make_unique<Server>(world.add_node(machine), verifier, options));
             world.run_task(Server::start(*servers.back(), first.id()));
         }
         client = std::make_unique<testing::Machine>(world.add_node(), verifier, ServerLimits{});
@@ -155,6 +159,25 @@ TEST(ExpertHost, servers_share_a_new_grid_and_every_expert_answers) {
     }
     EXPECT_EQ(hosted, 16u);
     EXPECT_EQ(grid.train_all(), 16u);
+}
+
+// Their records expire by the time of the table, whatever their own clocks show.
+TEST(ExpertHost, servers_whose_clocks_are_wrong_serve_and_are_found_as_others_are) {
+    Grid grid(4, Grid::make_options(), {-20s, 20s, -3600s});
+    grid.world.run_for(std::chrono::seconds(40));
+    EXPECT_EQ(grid.served(), 16u);
+    for (const auto& server : grid.servers) EXPECT_GE(server->host.hosted(), 2u);
+    EXPECT_EQ(grid.train_all(), 16u);
+    grid.world.run_for(std::chrono::seconds(30));
+    grid.servers[0]->node.kill();
+    grid.world.run_for(std::chrono::seconds(30));
+    EXPECT_EQ(grid.served(), 16u);
+    EXPECT_EQ(grid.updates_of_all(), 16u);
+    // A clock that is set while it serves changes nothing.
+    grid.servers[1]->node.step_wall_clock(-40s);
+    grid.world.run_for(std::chrono::seconds(30));
+    EXPECT_EQ(grid.served(), 16u);
+    EXPECT_EQ(grid.servers[1]->host.counts().given_up, 0u);
 }
 
 TEST(ExpertHost, experts_of_a_killed_server_answer_again_within_30_s_with_what_they_had_learnt) {

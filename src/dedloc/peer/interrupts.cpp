@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@ std::atomic<std::int64_t> first_interrupt_ns{0};  // 0: there was none
 std::atomic<bool> force_on_second{false};
 static_assert(std::atomic<int>::is_always_lock_free);
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+
+std::atomic<const char*> last_words{nullptr};
 
 std::int64_t monotonic_ns() {
     timespec now{};
@@ -43,18 +46,35 @@ void on_signal(int signal) {
     ::_exit(130);
 }
 
-}  // namespace
+void say_and_end(int) {
+    if (const char* words = last_words.load()) {
+        const ssize_t ignored = ::write(STDERR_FILENO, words, std::strlen(words));
+        (void)ignored;
+    }
+    ::_exit(130);
+}
 
-void catch_interrupts(SecondInterrupt second) {
-    force_on_second = second == SecondInterrupt::ends_at_once;
+void handle_signals(void (*handler)(int)) {
     struct sigaction action {};
-    action.sa_handler = on_signal;
+    action.sa_handler = handler;
     ::sigaction(SIGINT, &action, nullptr);
     ::sigaction(SIGTERM, &action, nullptr);
     // Whoever started us with nohup wants us to stay when the terminal closes.
     struct sigaction before {};
     ::sigaction(SIGHUP, nullptr, &before);
     if (before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
+}
+
+}  // namespace
+
+void catch_interrupts(SecondInterrupt second) {
+    force_on_second = second == SecondInterrupt::ends_at_once;
+    handle_signals(on_signal);
+}
+
+void end_when_interrupted(const char* words) {
+    last_words = words;
+    handle_signals(say_and_end);
 }
 
 int interrupts() { return interrupts_seen.load(std::memory_order_relaxed); }

@@ -11,6 +11,9 @@ namespace dedloc::peer {
 
 enum class SecondInterrupt { is_counted, ends_at_once };
 void catch_interrupts(SecondInterrupt second = SecondInterrupt::ends_at_once);
+// Until catch_interrupts(): the first signal ends the process with 130 and these words on standard
+// error; for commands that have nothing yet to end in order. `words` outlive the process.
+void end_when_interrupted(const char* words);
 int interrupts();  // since catch_interrupts()
 
 }  // namespace dedloc::peer

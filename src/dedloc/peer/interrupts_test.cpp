@@ -27,6 +27,16 @@ TEST(Interrupts, what_comes_twice_at_once_was_meant_once) {
     EXPECT_EXIT(exit_with_count({SIGINT, SIGHUP, SIGTERM}), once, "");
 }
 
+[[noreturn]] void exit_early() {
+    end_when_interrupted("nothing was done\n");
+    ::raise(SIGTERM);
+    ::_exit(1);
+}
+
+TEST(Interrupts, who_has_nothing_to_end_in_order_says_so_and_goes) {
+    EXPECT_EXIT(exit_early(), testing::ExitedWithCode(130), "nothing was done");
+}
+
 // The wait is what is tested: within a tenth of a second of the first, nothing is the second.
 TEST(Interrupts, the_second_ends_at_once_unless_it_is_a_terminal_that_closes) {
     constexpr useconds_t later_us = 600'000;

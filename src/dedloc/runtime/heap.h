@@ -15,6 +15,10 @@ namespace dedloc::runtime {
 
 void keep_freed_memory();
 
+// The opposite: what is freed goes back at once, so that a process takes no more than it uses. For
+// one that is bound to an amount. Cost: new pages for each large block. Thread: any, before others.
+void keep_no_freed_memory();
+
 // Memory that is free, wherever it lies, goes back to the system: after strangers took much at
 // once. Cost: some milliseconds for each GiB that is free, and new pages for who asks for it again.
 // Thread: any.

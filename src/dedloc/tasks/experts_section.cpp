@@ -8,6 +8,16 @@ namespace {
 
 constexpr std::uint64_t grid_experts_max = 65536;  // each server asks for all of them
 
+// The layers' values of a batch and their gradients, with the library's copies of them, and as much
+// for the parameters.
+std::uint64_t work_bytes(std::uint64_t width, std::uint64_t hidden, std::uint64_t rows) {
+    constexpr std::uint64_t values_of_layer = 6;
+    constexpr std::uint64_t copies_of_parameters = 4;
+    return sizeof(float) *
+           (values_of_layer * rows * (hidden + 2 * width) +
+            copies_of_parameters * experts::FfnExpert::parameters_count(width, hidden));
+}
+
 }  // namespace
 
 Result<experts::ExpertGrid> expert_grid(const run::TaskConfig& task) {
@@ -73,6 +83,8 @@ Result<RunExperts> run_experts(const run::TaskConfig& task,
     result.update_batch = keys.update_batch;
     const std::size_t numbers = experts::FfnExpert::parameters_count(width, keys.hidden);
     result.bytes_of_one = sizeof(float) * numbers * (1 + optim::moments_count(options.optimizer));
+    result.parameters_bytes = sizeof(float) * numbers;
+    result.work_bytes = work_bytes(width, keys.hidden, keys.update_batch);
     result.factory = std::move(factory);
     if (!result.factory)
         result.factory =

@@ -44,7 +44,9 @@ using MakeTask = Result<std::shared_ptr<const TrainingTask>> (*)(const run::Task
 struct RunExperts {
     experts::ExpertGrid grid;
     experts::ExpertFactory factory;
-    std::uint64_t bytes_of_one = 0;  // in memory
+    std::uint64_t bytes_of_one = 0;      // in memory
+    std::uint64_t parameters_bytes = 0;  // of them
+    std::uint64_t work_bytes = 0;        // to compute the largest batch, estimated
     std::size_t keepers = 2;
     std::size_t update_batch = 4096;  // rows
 };
