@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/given_run_file.h"
@@ -22,6 +23,7 @@
 #include "dedloc/run/run_hints.h"
 #include "dedloc/run/vector_codecs.h"
 #include "dedloc/security/identity.h"
+#include "dedloc/tasks/registry.h"
 #include "dedloc/tasks/training_task.h"
 #include "dedloc/train/micro_batch.h"
 #include "dedloc/train/recomputable.h"
@@ -85,6 +87,7 @@ struct Forecast {
     std::string micro_text;             // how it was found
     std::vector<std::string> texts;
     std::vector<tasks::Measure> facts;
+    std::optional<tasks::RunExperts> experts;  // at the machines of who serves
 };
 
 constexpr std::uint64_t first_samples = 8;
@@ -229,6 +232,38 @@ Result<Forecast> forecast_of(const run::RunFile& run,
     return forecast;
 }
 
+std::uint64_t parameters_of_one(const tasks::RunExperts& experts) {
+    return experts.parameters_bytes / sizeof(float);
+}
+
+// From the run file alone: nothing of it is computed here.
+Ok count_experts(const run::RunFile& run, const CheckOptions& options, Forecast& forecast) {
+    const tasks::TaskKind* kind = tasks::find_task(run.task.kind);
+    if (!kind || !kind->experts) return {};
+    DEDLOC_TRY(forecast.experts, kind->experts(run.task, {.threads_count = options.threads}));
+    return {};
+}
+
+void add_experts(const tasks::RunExperts& experts, nlohmann::ordered_json& json) {
+    const std::uint64_t count = experts.grid.experts_count();
+    json["experts"] = count;
+    json["expert_parameters"] = parameters_of_one(experts);
+    json["experts_bytes"] = count * experts.bytes_of_one;
+}
+
+void print_experts(const tasks::RunExperts& experts) {
+    constexpr double mib = 1 << 20;
+    const std::uint64_t count = experts.grid.experts_count();
+    peer::say(
+        stdout,
+        "  beside {} experts of {} parameters each, {} in all, where `dedloc serve` runs: {:.0f} "
+        "MiB of memory in all with their optimizer's, and what computing takes at each\n",
+        count,
+        parameters_of_one(experts),
+        count * parameters_of_one(experts),
+        static_cast<double>(count * experts.bytes_of_one) / mib);
+}
+
 nlohmann::ordered_json to_json(const Forecast& forecast, const CheckOptions& options) {
     nlohmann::ordered_json json{{"parameters", forecast.parameters},
                                 {"element_bytes", forecast.element_bytes},
@@ -247,6 +282,7 @@ nlohmann::ordered_json to_json(const Forecast& forecast, const CheckOptions& opt
     }
     for (const tasks::Measure& fact : forecast.facts) json[fact.name] = fact.value;
     if (forecast.memory_in_use > 0) json["memory_in_use_bytes"] = forecast.memory_in_use;
+    if (forecast.experts) add_experts(*forecast.experts, json);
     json["micro_batch"] = forecast.micro;
     if (forecast.samples_per_second > 0) json["samples_per_second"] = forecast.samples_per_second;
     if (!forecast.texts.empty()) json["samples"] = forecast.texts;
@@ -257,6 +293,7 @@ void print(const Forecast& forecast, const run::RunFile& run, const CheckOptions
     constexpr double mib = 1024.0 * 1024.0;
     if (!forecast.micro_text.empty()) peer::say(stdout, "  micro  {}\n", forecast.micro_text);
     peer::say(stdout, "  model  {} parameters\n", forecast.parameters);
+    if (forecast.experts) print_experts(*forecast.experts);
     for (const tasks::Measure& fact : forecast.facts)
         peer::say(stdout, "         {} {:.10g}\n", fact.name, fact.value);
     const tasks::MemoryEstimate& memory = forecast.memory;
@@ -319,9 +356,10 @@ void print(const Forecast& forecast, const run::RunFile& run, const CheckOptions
 
 int run_check(const CheckOptions& options) {
     if (options.run_file.empty())
-        return peer::report({peer::ExitCode::bad_input,
-                             "say what to check: dedloc check RUNFILE, or dedloc check --network "
-                             "STRING"});
+        return peer::report(
+            {peer::ExitCode::bad_input,
+             "peer::say what to check: dedloc check RUNFILE, or dedloc check --network "
+             "STRING"});
     auto run = given_run_file(options.run_file);
     if (!run) return peer::report(peer::failure(run.error()));
     const std::string problem = robust_problem(*run, static_cast<std::size_t>(options.peers));
@@ -342,6 +380,9 @@ int run_check(const CheckOptions& options) {
         if (!options.json) peer::say(stderr, "computing some samples to measure …\n");
         forecast = forecast_of(*run, **task, options);
     }
+    if (forecast)
+        if (const Ok counted = count_experts(*run, options, *forecast); !counted)
+            forecast = counted.error();
     if (!forecast) return peer::report(peer::failure(forecast.error()));
     const std::string description = elsewhere ? task.error().message() : (*task)->description();
     if (options.json) {
@@ -351,6 +392,7 @@ int run_check(const CheckOptions& options) {
             json["inner_batch"] = run->local->batch;
             json["inner_steps"] = inner_steps(*run, options.peers);
         }
+        if (elsewhere && forecast->experts) add_experts(*forecast->experts, json);
         if (!elsewhere) json.update(to_json(*forecast, options));
         json["hints"] = run::hints_about(*run);
         peer::say(stdout, "{}\n", monitor::json_line(json));
@@ -368,7 +410,10 @@ int run_check(const CheckOptions& options) {
                                                   : fmt::format("{}", run->batch.micro),
               stop_text(run->stop));
     if (run->local) print_local(*run, options);
-    if (!elsewhere) print(*forecast, *run, options);
+    if (!elsewhere)
+        print(*forecast, *run, options);
+    else if (forecast->experts)
+        print_experts(*forecast->experts);
     for (const std::string& hint : run::hints_about(*run)) peer::say(stdout, "  hint   {}\n", hint);
     return 0;
 }

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
 
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
@@ -20,11 +22,17 @@
 #include "dedloc/peer/task_progress.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/security/identity.h"
+#include "dedloc/tasks/experts_section.h"
 #include "dedloc/tasks/training_task.h"
 
 namespace dedloc::cli {
 
 namespace {
+
+// Servers that are there answer sooner; nobody waits here for those that may come.
+constexpr Duration experts_patience = 8s;
+constexpr Duration reach_run_patience = 8s;
+constexpr auto grid_look_time = std::chrono::milliseconds(100);
 
 struct Evaluated {
     collab::Evaluation evaluation;
@@ -40,7 +48,8 @@ Result<Evaluated> evaluate(const run::RunFile& run,
                                           .threads_count = options.threads,
                                           .data_directory = options.data_directory,
                                           .progress = peer::task_progress(options.json),
-                                          .node = node};
+                                          .node = node,
+                                          .experts_patience = experts_patience};
     DEDLOC_TRY_VOID(peer::restore_run_files(found.path, run.task, task_options));
     DEDLOC_TRY(const auto task, tasks::make_task(run.task, task_options));
     // Whose learner it is decides only the order of training samples.
@@ -54,6 +63,50 @@ Result<Evaluated> evaluate(const run::RunFile& run,
     DEDLOC_TRY(result.measures,
                task->measure(replica::parameters_of(snapshot), replica::buffers_of(snapshot), 0));
     return result;
+}
+
+// Whose experts a model calls, or why it cannot.
+peer::Outcome<std::unique_ptr<Watcher>> reach_run(const run::RunFile& run,
+                                                  const std::string& path,
+                                                  const std::string& join_string) {
+    auto started = Watcher::start(join_string, "", to_seconds(reach_run_patience));
+    const bool has_experts = run.task.section(tasks::experts_section_name) != nullptr;
+    if (!started && has_experts && started.failure().code == peer::ExitCode::unreachable) {
+        peer::Failure failed = started.failure();
+        failed.message +=
+            "; the experts of this model are where `dedloc serve` runs, and with nobody of the "
+            "run in reach nobody serves them: if it has ended, host it again (`dedloc host "
+            "--resume FOLDER`), serve in the folders of those who did, and evaluate then";
+        return failed;
+    }
+    if (!started) return started.failure();
+    std::unique_ptr<Watcher> watcher = std::move(*started);
+    if (run::run_hash(watcher->run()) != run::run_hash(run))
+        return peer::Failure{
+            peer::ExitCode::bad_input,
+            fmt::format("{} is of the run {}, and the join string leads to another one, {}",
+                        path,
+                        run.name,
+                        watcher->run().name)};
+    if (!has_experts) return watcher;
+    const TimePoint until = watcher->node().clock().now() + experts_patience;
+    std::optional<experts::GridSeen> seen;
+    while ((!seen || seen->served() == 0) && watcher->node().clock().now() < until) {
+        std::this_thread::sleep_for(grid_look_time);
+        seen = watcher->grid();
+    }
+    if (!seen || seen->served() == 0)
+        return peer::Failure{
+            peer::ExitCode::unreachable,
+            fmt::format("nobody serves the experts of {} now, so the model cannot be "
+                        "evaluated: run `dedloc serve` in the folders of those who did",
+                        run.name)};
+    if (seen->served() < seen->experts.size())
+        peer::say(stderr,
+                  "dedloc: {} of {} experts are served; rows are mixed from these\n",
+                  seen->served(),
+                  seen->experts.size());
+    return watcher;
 }
 
 // Not every task has one.
@@ -73,17 +126,9 @@ int run_eval(const EvalOptions& options) {
     const state::PublishedState& state = *found->checkpoint.state;
     std::unique_ptr<Watcher> watcher;
     if (!options.join_string.empty()) {
-        auto started = Watcher::start(options.join_string, "", to_seconds(peer::reach_patience));
-        if (!started) return peer::report(started.failure());
-        watcher = std::move(*started);
-        if (run::run_hash(watcher->run()) != run::run_hash(*run))
-            return peer::report(
-                peer::Failure{peer::ExitCode::bad_input,
-                              fmt::format("{} is of the run {}, and the join string leads to "
-                                          "another one, {}",
-                                          found->path,
-                                          run->name,
-                                          watcher->run().name)});
+        auto reached = reach_run(*run, found->path, options.join_string);
+        if (!reached) return peer::report(reached.failure());
+        watcher = std::move(*reached);
     }
     const auto measured = evaluate(*run, *found, options, watcher ? &watcher->node() : nullptr);
     if (!measured) return peer::report(peer::failure(measured.error()));

@@ -16,9 +16,10 @@
 #include "dedloc/monitor/screen.h"
 #include "dedloc/peer/early_failure.h"
 #include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/grid_lines.h"
+#include "dedloc/peer/grid_watch.h"
 #include "dedloc/peer/interrupts.h"
 #include "dedloc/peer/say.h"
-#include "dedloc/planning/grid_lines.h"
 #include "dedloc/planning/plan_of_run.h"
 
 namespace dedloc::cli {
@@ -104,7 +105,7 @@ int run_watch(const WatchOptions& options) {
     monitor::Screen screen(STDOUT_FILENO,
                            monitor::screen_options_for(STDOUT_FILENO, options.plain));
     monitor::RunView last_alive = model.view();
-    planning::GridLines grid;
+    peer::GridLines grid;
     bool has_grid = false;
     double accuracy = 0;
     WatchPatience patience(started);
@@ -119,7 +120,7 @@ int run_watch(const WatchOptions& options) {
         monitor::RunView view = model.view();
         if (const auto seen = run.grid()) {
             grid.update(*seen, now);
-            view.more = grid.lines(now);
+            view.more = grid.lines(now, peer::names_of(statuses));
             has_grid = true;
         }
         screen.show(view);

@@ -5,30 +5,13 @@
 
 #include "dedloc/collab/collaboration_service.h"
 #include "dedloc/monitor/event_log.h"
+#include "dedloc/peer/grid_watch.h"
 #include "dedloc/peer/node_opening.h"
-#include "dedloc/tasks/registry.h"
 
 namespace dedloc::cli {
 namespace {
 
 constexpr Duration status_interval = 250ms;
-constexpr Duration grid_interval = 3s;
-constexpr Duration grid_answer_max = 8s;
-
-// Where the watcher puts what it sees of a grid; outlives the node.
-struct GridSlot {
-    std::optional<experts::GridSeen> seen;
-};
-
-Task<void> watch_grid(collab::Node& node, experts::ExpertGrid grid, GridSlot& slot) {
-    experts::Directory directory(*node.dht(), node.host().executor(), node.clock());
-    for (;;) {
-        const TimePoint deadline = node.clock().now() + grid_answer_max;
-        slot.seen =
-            co_await experts::look_at_grid(node.host(), *node.dht(), directory, grid, deadline);
-        co_await node.clock().sleep_for(grid_interval);
-    }
-}
 
 }  // namespace
 
@@ -41,7 +24,7 @@ struct Watcher::State {
 
     std::string directory;  // a node has one; a watcher needs nothing that is in it
     monitor::EventMailbox events;
-    GridSlot grid;
+    peer::GridWatch grid;
     run::RunFile run;
     std::unique_ptr<collab::Node> node;
     collab::CollaborationService* service = nullptr;  // the node's
@@ -96,22 +79,11 @@ peer::Outcome<std::unique_ptr<Watcher>> Watcher::start(const std::string& join_t
     options.join_patience = from_seconds(seconds);
     const auto begun = state->service->begin(std::move(options), &state->events);
     if (!begun) return peer::failure(begun.error());
-    const run::TaskConfig& task = state->run.task;
-    const tasks::TaskKind* kind = tasks::find_task(task.kind);
-    const auto served = kind && kind->experts
-                            ? std::optional(kind->experts(task, tasks::TaskOptions()))
-                            : std::nullopt;
-    if (served && *served) {
-        state->node->join_table();
-        state->node->spawn()("watch the experts",
-                             watch_grid(*state->node, (*served)->grid, state->grid));
-    }
+    state->grid.start(*state->node, state->run);
     return std::unique_ptr<Watcher>(new Watcher(std::move(state)));
 }
 
-std::optional<experts::GridSeen> Watcher::grid() const {
-    return state_->node->run_on_network_thread([this] { return state_->grid.seen; });
-}
+std::optional<experts::GridSeen> Watcher::grid() const { return state_->grid.seen(); }
 
 Watcher::Watcher(std::unique_ptr<State> state) : state_(std::move(state)) {}
 

@@ -353,9 +353,12 @@ std::vector<Line> render(const RunView& view, std::size_t width, std::size_t hei
     const std::size_t below = events_min + (view.more.empty() ? 0 : view.more.size() + 1);
     const std::size_t peers_room = free > below + 1 ? free - below : 1;
     put_peers(lines, view, width, peers_room);
-    if (!view.more.empty() && lines.size() + view.more.size() + 1 < height) {
+    if (!view.more.empty() && lines.size() + 2 < height) {
         lines.push_back({});
-        for (const std::string& text : view.more) lines.push_back({{text}});
+        // The first tells most.
+        const std::size_t room = height - lines.size() - 1;
+        for (std::size_t i = 0; i < std::min(room, view.more.size()); ++i)
+            lines.push_back({{view.more[i]}});
     }
     if (lines.size() + 1 < height && !events.empty()) {
         lines.push_back({});
@@ -399,6 +402,10 @@ std::vector<std::string> plain_lines(const RunView& view, PlainProgress& seen) {
         lines.push_back(line);
         seen.step = view.step;
         seen.accuracy_step = view.accuracy_step;
+    }
+    if (!view.more.empty() && view.more.front() != seen.more) {
+        seen.more = view.more.front();
+        lines.push_back(fmt::format("{:>7}  {}", clock_text(view.seconds), seen.more));
     }
     return lines;
 }

@@ -53,6 +53,7 @@ struct PlainProgress {
     std::uint64_t step = 0;
     std::uint64_t event_number = 0;
     std::uint64_t accuracy_step = 0;
+    std::string more;  // what was told last of view.more
     std::set<std::string> said;
 };
 std::vector<std::string> plain_lines(const RunView& view, PlainProgress& seen);

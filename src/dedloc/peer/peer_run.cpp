@@ -16,6 +16,8 @@
 #include "dedloc/peer/cap_hint.h"
 #include "dedloc/peer/cap_schedule.h"
 #include "dedloc/peer/fits_memory.h"
+#include "dedloc/peer/grid_lines.h"
+#include "dedloc/peer/grid_watch.h"
 #include "dedloc/peer/interrupts.h"
 #include "dedloc/peer/join_string_file.h"
 #include "dedloc/peer/memory.h"
@@ -182,6 +184,8 @@ class PeerRun {
     // Why it takes no part any more, and the others do without it: it cannot vote, or it may not.
     std::optional<Failure> put_out_;
     std::vector<membership::Status> last_statuses_;
+    GridWatch grid_;
+    GridLines grid_lines_;
     runtime::LineCaps caps_told_{};
     double vector_bytes_ = 0;  // of a gradient or an average, encoded
     double download_told_ = -download_tell_s;
@@ -340,6 +344,7 @@ std::optional<Failure> PeerRun::begin() {
     if (!begun) return failure(begun.error());
     if (!hosts()) states_.begin_at(service_.collaboration().state()->step());
     states_.begin();
+    if (!options_.quiet) grid_.start(node_, run_file());
     if (options_.listed) list_run(node_, service_, input_.invitation);
     return std::nullopt;
 }
@@ -434,7 +439,13 @@ void PeerRun::look() {
     if (caps != caps_told_) tell_caps(caps);
     for (const events::Event& event : mailbox_.take()) look_at(event);
     model_.update(last_statuses_, node_.clock().wall_now());
-    screen_.show(model_.view());
+    monitor::RunView view = model_.view();
+    if (const auto seen = grid_.seen()) {
+        const double now = node_.clock().wall_now();
+        grid_lines_.update(*seen, now);
+        view.more = grid_lines_.lines(now, names_of(last_statuses_));
+    }
+    screen_.show(view);
 }
 
 void PeerRun::refresh_join_string() {

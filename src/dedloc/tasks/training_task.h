@@ -47,6 +47,9 @@ struct TaskOptions {
     // The peer that trains, for tasks that call others; outlives the task. Null: there is no run
     // (`check`, `eval`, `export`).
     const collab::Node* node = nullptr;
+    // A task whose experts nobody serves fails when no one has answered for so long; until then it
+    // waits, and leaves out what it cannot compute.
+    Duration experts_patience = std::chrono::minutes(10);
 };
 
 // A number with its name: "perplexity".

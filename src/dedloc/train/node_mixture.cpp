@@ -1,5 +1,7 @@
 #include "dedloc/train/node_mixture.h"
 
+#include <optional>
+
 #include "dedloc/base/log.h"
 #include "dedloc/security/hash.h"
 
@@ -18,22 +20,43 @@ std::uint64_t own_seed() {
 using Passed = MixtureCalls::Passed;
 using Gradients = MixtureCalls::Gradients;
 
+// Since when nobody answers; `begun`: of the first pass that nobody did.
+struct Silence {
+    std::optional<TimePoint> begun;
+};
+
+Error nobody_serves(const experts::MixtureOptions& options) {
+    return make_error(ErrorKind::timeout,
+                      "none of the {} experts of the grid {} has answered for {:.0f} s: somebody "
+                      "has to serve them (`dedloc serve JOIN_STRING`), in the folders of those who "
+                      "did before, or what they learnt is lost",
+                      options.grid.experts_count(),
+                      options.grid.name,
+                      to_seconds(options.nobody_max));
+}
+
 Task<Result<Passed>> pass_forward(experts::RemoteMixture& mixture,
+                                  Silence& silence,
                                   runtime::Clock& clock,
                                   experts::Tensor inputs,
                                   std::vector<experts::GridScores> scores) {
-    const TimePoint end = clock.now() + NodeMixture::found_patience;
+    const experts::MixtureOptions& options = mixture.options();
+    const TimePoint begun = clock.now();
     bool told = false;
     for (;;) {
         experts::Tensor rows = inputs;
         std::vector<experts::GridScores> asked = scores;
         auto passed = co_await mixture.forward(std::move(rows), std::move(asked));
-        if (!passed || !passed->all_lost() || clock.now() >= end) co_return passed;
+        if (!passed) co_return passed;
+        if (!passed->all_lost()) {
+            silence.begun.reset();
+            co_return passed;
+        }
+        if (!silence.begun) silence.begun = begun;
+        if (clock.now() - *silence.begun >= options.nobody_max) co_return nobody_serves(options);
+        if (clock.now() - begun >= NodeMixture::found_patience) co_return passed;
         if (!std::exchange(told, true))
-            log(LogLevel::info,
-                "experts",
-                "no expert of {} answers; waiting",
-                mixture.options().grid.name);
+            log(LogLevel::info, "experts", "no expert of {} answers; waiting", options.grid.name);
         co_await clock.sleep_for(look_again);
     }
 }
@@ -55,6 +78,7 @@ struct NodeMixture::Client {
     experts::Directory directory;
     experts::RemoteExperts remote;
     experts::RemoteMixture mixture;
+    Silence silence;
 };
 
 NodeMixture::NodeMixture(const collab::Node& node, experts::MixtureOptions options)
@@ -71,9 +95,12 @@ NodeMixture::~NodeMixture() {
 
 Result<Passed> NodeMixture::forward(experts::Tensor inputs,
                                     std::vector<experts::GridScores> scores) {
-    return node_.call(
-        "call experts",
-        pass_forward(client_->mixture, node_.clock(), std::move(inputs), std::move(scores)));
+    return node_.call("call experts",
+                      pass_forward(client_->mixture,
+                                   client_->silence,
+                                   node_.clock(),
+                                   std::move(inputs),
+                                   std::move(scores)));
 }
 
 Result<Gradients> NodeMixture::backward(Passed passed, experts::Tensor output_gradients) {

@@ -5,10 +5,12 @@
 //   RemoteMixture layer(width, calls);
 //
 // A forward pass that no expert answers is tried again for found_patience: servers may still be
-// starting, or keepers taking over.
+// starting, or keepers taking over. Then it is lost, and the next one is tried; where nobody has
+// answered for MixtureOptions::nobody_max, from the first pass on, passes fail.
 //
 // Thread: forward and backward: one thread, never the network thread; counts: any.
-// Lifetime: the node outlives it. Errors: cancelled: the node stops.
+// Lifetime: the node outlives it. Errors: cancelled: the node stops; timeout:
+// nobody serves the experts.
 
 #pragma once
 #include <memory>

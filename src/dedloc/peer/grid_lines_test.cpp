@@ -1,11 +1,11 @@
-#include "dedloc/planning/grid_lines.h"
+#include "dedloc/peer/grid_lines.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "dedloc/security/identity.h"
 
-namespace dedloc::planning {
+namespace dedloc::peer {
 namespace {
 
 TEST(GridLines, say_who_serves_what_and_since_when_it_has_not_learnt) {
@@ -24,13 +24,16 @@ TEST(GridLines, say_who_serves_what_and_since_when_it_has_not_learnt) {
     }
     seen.experts[2].server = silent;
     GridLines lines;
-    EXPECT_TRUE(lines.lines(0).empty());
+    EXPECT_TRUE(lines.lines(0, {}).empty());
     lines.update(seen, 100);
     seen.experts[1].updates = 6;
     lines.update(seen, 103);
-    const auto text = lines.lines(110);
+    const auto text = lines.lines(110, {{busy, "kitchen"}});
     ASSERT_EQ(text.size(), 2u);
     EXPECT_EQ(text[0], "experts: 2 of 4 served, 1 do not answer");
+    EXPECT_TRUE(text[1].starts_with("  kitchen  ")) << text[1];
+    EXPECT_NE(lines.lines(110, {})[1].find("…" + busy.text().substr(busy.text().size() - 8)),
+              std::string::npos);
     EXPECT_NE(text[1].find("12.5 calls/s"), std::string::npos);
     EXPECT_NE(text[1].find("failed 3"), std::string::npos);
     EXPECT_NE(text[1].find("learnt 7 s ago"), std::string::npos);
@@ -42,5 +45,16 @@ TEST(GridLines, say_who_serves_what_and_since_when_it_has_not_learnt) {
     EXPECT_FALSE(json["experts"][3].contains("peer"));
 }
 
+TEST(GridLines, say_what_is_to_be_done_where_nobody_serves) {
+    experts::GridSeen seen;
+    const experts::ExpertGrid grid{.name = "ffn", .sizes = {2, 2}};
+    for (const experts::ExpertUid& uid : grid.all())
+        seen.experts.push_back({.uid = uid, .server = std::nullopt});
+    GridLines lines;
+    lines.update(seen, 1);
+    ASSERT_EQ(lines.lines(2, {}).size(), 1u);
+    EXPECT_NE(lines.lines(2, {})[0].find("dedloc serve"), std::string::npos);
+}
+
 }  // namespace
-}  // namespace dedloc::planning
+}  // namespace dedloc::peer

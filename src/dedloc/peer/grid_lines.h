@@ -1,4 +1,4 @@
-// The grid of experts as `dedloc watch` shows it: lines for people, an object for scripts. Keeps
+// The grid of experts as views show it: lines for people, an object for scripts. Keeps
 // when each expert was last seen to have learnt.
 //
 // Thread: one. Cost: O(experts) a call.
@@ -11,14 +11,15 @@
 
 #include "dedloc/experts/grid_view.h"
 
-namespace dedloc::planning {
+namespace dedloc::peer {
 
 class GridLines {
   public:
     void update(const experts::GridSeen& seen, double now);
-    // "experts: 15 of 16 served, 2 without an answer", then a line a server: its experts' names,
-    // calls, wait, failures, and how long ago one of them learnt.
-    std::vector<std::string> lines(double now) const;
+    // "experts: 15 of 16 served, 2 without an answer", then a line a server: its name, its experts'
+    // names, calls, wait, failures, and how long ago one of them learnt. `names`: what peers call
+    // themselves; others are shown by the end of their ids.
+    std::vector<std::string> lines(double now, const std::map<PeerId, std::string>& names) const;
     nlohmann::ordered_json json(double now) const;
 
   private:
@@ -30,4 +31,4 @@ class GridLines {
     std::map<std::string, Learnt> learnt_;
 };
 
-}  // namespace dedloc::planning
+}  // namespace dedloc::peer

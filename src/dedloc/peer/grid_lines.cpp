@@ -1,20 +1,24 @@
-#include "dedloc/planning/grid_lines.h"
+#include "dedloc/peer/grid_lines.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-namespace dedloc::planning {
+#include "dedloc/base/printable.h"
+
+namespace dedloc::peer {
 
 namespace {
 
 constexpr std::size_t names_shown_max = 6;
 constexpr std::size_t id_shown = 8;  // the last characters of a PeerId tell most
 
-std::string short_id(const PeerId& peer) {
+std::string name_of(const PeerId& peer, const std::map<PeerId, std::string>& names) {
+    const auto found = names.find(peer);
+    if (found != names.end() && !found->second.empty()) return base::printable(found->second);
     const std::string text = peer.text();
-    return text.substr(text.size() - std::min(text.size(), id_shown));
+    return "…" + text.substr(text.size() - std::min(text.size(), id_shown));
 }
 
 }  // namespace
@@ -29,7 +33,8 @@ void GridLines::update(const experts::GridSeen& seen, double now) {
     }
 }
 
-std::vector<std::string> GridLines::lines(double now) const {
+std::vector<std::string> GridLines::lines(double now,
+                                          const std::map<PeerId, std::string>& peers) const {
     if (seen_.experts.empty()) return {};
     std::size_t silent = 0;
     std::map<PeerId, std::vector<std::string>> names;
@@ -46,6 +51,7 @@ std::vector<std::string> GridLines::lines(double now) const {
                                 seen_.served(),
                                 seen_.experts.size(),
                                 silent ? fmt::format(", {} do not answer", silent) : ""));
+    if (names.empty()) lines.back() += "; nothing is trained until somebody runs dedloc serve";
     for (const auto& [server, all] : names) {
         experts::ServerRecordPayload record;
         for (const experts::ServerSeen& known : seen_.servers)
@@ -54,8 +60,8 @@ std::vector<std::string> GridLines::lines(double now) const {
             all.begin(),
             all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), names_shown_max)));
         lines.push_back(fmt::format(
-            "  …{}  {:>3} experts  {:>6.1f} calls/s  wait {} ms  failed {}  {}  {}{}",
-            short_id(server),
+            "  {}  {:>3} experts  {:>6.1f} calls/s  wait {} ms  failed {}  {}  {}{}",
+            name_of(server, peers),
             all.size(),
             record.calls_per_s,
             record.queue_ms,
@@ -92,4 +98,4 @@ nlohmann::ordered_json GridLines::json(double now) const {
             {"servers", std::move(servers)}};
 }
 
-}  // namespace dedloc::planning
+}  // namespace dedloc::peer
