@@ -1,4 +1,4 @@
-// What `dedloc serve` says: how it goes, why it serves nothing, whose gradients were bounded.
+// These words `dedloc serve` says: how it goes, why it serves nothing, whose gradients it bounded.
 //
 // Pure. Thread: one.
 

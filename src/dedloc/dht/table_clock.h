@@ -29,7 +29,7 @@ class TableClock {
     bool disputed() const;
 
     WallSeconds now() const;
-    // What must be added to our clock to have the table's time.
+    // This must be added to our clock to have the table's time.
     double difference() const { return now() - clock_.wall_now(); }
 
   private:

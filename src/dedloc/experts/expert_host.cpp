@@ -9,7 +9,7 @@
 namespace dedloc::experts {
 namespace {
 
-// What we give to keepers, and what was offered to servers that begin.
+// It holds copies for keepers, and those offered to servers that begin.
 constexpr state::StoreLimits store_limits{.steps_max = 2, .pinned_max = 2};
 // For another copy to be done with.
 constexpr Duration turn_max = std::chrono::seconds(60);

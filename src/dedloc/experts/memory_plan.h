@@ -1,6 +1,6 @@
-// plan_memory divides what a server of experts may take: so many experts, so many bytes of calls.
-// All that it does besides is reserved before the first expert is served: computing the largest batch (measured
-// on this machine), copies that come and go, answers that are kept for who repeats a call.
+// plan_memory divides the memory of a server of experts: so many experts, so many bytes of calls.
+// All that it does besides is reserved before the first expert is served: computing the largest
+// batch (measured on this machine), copies that come and go, answers for who repeats a call.
 //
 // Pure. Errors: cannot_compute: not even one expert fits; says how much that would take.
 
