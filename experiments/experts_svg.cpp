@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
+
+#include "dedloc/monitor/svg.h"
 
 namespace dedloc::lab {
 namespace {
@@ -14,64 +15,40 @@ constexpr double margin = 50;
 // One panel of curves; x and y are already numbers of the axes.
 class Panel {
   public:
-    Panel(double left, double x_min, double x_max, double y_max)
-        : left_(left), x_min_(x_min), x_max_(x_max), y_max_(y_max) {}
+    Panel(monitor::Svg& svg, double left, double x_min, double x_max, double y_max)
+        : svg_(svg), left_(left), x_min_(x_min), x_max_(x_max), y_max_(y_max) {}
 
-    std::string frame(const std::string& title, const std::string& x, const std::string& y) const {
-        return fmt::format(
-            "<text x=\"{0}\" y=\"24\" font-weight=\"bold\">{1}</text>\n"
-            "<rect x=\"{0}\" y=\"{2}\" width=\"{3}\" height=\"{4}\" fill=\"none\" "
-            "stroke=\"#888\"/>\n"
-            "<text x=\"{5}\" y=\"{6}\" text-anchor=\"middle\">{7}</text>\n"
-            "<text x=\"{0}\" y=\"40\" fill=\"#555\">{8}</text>\n",
+    void frame(const std::string& title, const std::string& x, const std::string& y) {
+        svg_.text(left_, 24, "start", title, "font-weight=\"bold\"");
+        svg_.add(
+            "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"none\" "
+            "stroke=\"#888\"/>",
             left_,
-            title,
             margin,
             panel_width,
-            panel_height,
-            left_ + panel_width / 2,
-            margin + panel_height + 34,
-            x,
-            y);
+            panel_height);
+        svg_.text(left_ + panel_width / 2, margin + panel_height + 34, "middle", x);
+        svg_.text(left_, 40, "start", y, "fill=\"#555\"");
     }
-    std::string tick_x(double x, const std::string& text) const {
-        return fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                           at_x(x),
-                           margin + panel_height + 16,
-                           text);
+    void tick_x(double x, const std::string& words) {
+        svg_.text(at_x(x), margin + panel_height + 16, "middle", words);
     }
-    std::string tick_y(double y, const std::string& text) const {
-        return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
-                           left_ - 4,
-                           at_y(y) + 4,
-                           text);
+    void tick_y(double y, const std::string& words) {
+        svg_.text(left_ - 4, at_y(y) + 4, "end", words);
     }
-    std::string curve(const std::map<double, double>& points,
-                      const std::string& colour,
-                      const std::string& name) const {
-        if (points.empty()) return {};
-        std::string line;
-        std::string dots;
-        for (const auto& [x, y] : points) {
-            line += fmt::format("{:.1f},{:.1f} ", at_x(x), at_y(y));
-            dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n",
-                                at_x(x),
-                                at_y(y),
-                                colour);
-        }
-        const auto& [x, y] = *points.rbegin();
-        return fmt::format(
-                   "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>\n",
-                   line,
-                   colour) +
-               dots +
-               fmt::format(
-                   "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\" "
-                   "fill=\"{}\">{}</text>\n",
-                   at_x(x) - 6,
-                   at_y(y) - 8,
-                   colour,
-                   name);
+    void curve(const std::map<double, double>& values,
+               const std::string& colour,
+               const std::string& name) {
+        if (values.empty()) return;
+        std::vector<monitor::SvgPoint> points;
+        for (const auto& [x, y] : values) points.push_back({at_x(x), at_y(y)});
+        svg_.polyline(points, fmt::format("stroke=\"{}\" stroke-width=\"2\"", colour));
+        for (const monitor::SvgPoint& point : points) svg_.circle(point, 3, colour);
+        svg_.text(points.back().x - 6,
+                  points.back().y - 8,
+                  "end",
+                  name,
+                  fmt::format("fill=\"{}\"", colour));
     }
 
   private:
@@ -80,6 +57,7 @@ class Panel {
         return margin + panel_height * (1 - std::clamp(y / y_max_, 0.0, 1.0));
     }
 
+    monitor::Svg& svg_;
     double left_;
     double x_min_;
     double x_max_;
@@ -97,26 +75,20 @@ std::map<double, double> over_logarithm(const std::map<double, double>& points) 
 std::string experts_svg(const ExpertsFigures& figures) {
     const char* ours = "#1b6ca8";
     const char* other = "#c0392b";
-    std::string svg = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" "
-        "font-family=\"sans-serif\" font-size=\"12\">\n",
-        2 * panel_width + 3 * margin,
-        panel_height + 2 * margin + 10);
-    const Panel search(margin, 1.9, 4.1, 900);
-    svg += search.frame("Cold beam search, 50 ms links", "nodes", "milliseconds");
-    for (const int power : {2, 3, 4}) svg += search.tick_x(power, fmt::format("10^{}", power));
-    for (const int ms : {0, 300, 600, 900}) svg += search.tick_y(ms, std::to_string(ms));
-    svg += search.curve(over_logarithm(figures.paper_ms), other, "Learning@home");
-    svg += search.curve(over_logarithm(figures.search_ms), ours, "dedloc");
-    const Panel throughput(panel_width + 2 * margin, -10, 210, 1.2);
-    svg +=
-        throughput.frame("Throughput, 4 layers", "ms of a round trip", "of that without latency");
-    for (const int ms : {0, 100, 200}) svg += throughput.tick_x(ms, std::to_string(ms));
-    for (const double part : {0.0, 0.5, 1.0})
-        svg += throughput.tick_y(part, fmt::format("{}", part));
-    svg += throughput.curve(figures.chain, other, "one chain");
-    svg += throughput.curve(figures.throughput, ours, "64 trainers");
-    return svg + "</svg>\n";
+    monitor::Svg svg(2 * panel_width + 3 * margin, panel_height + 2 * margin + 10);
+    Panel search(svg, margin, 1.9, 4.1, 900);
+    search.frame("Cold beam search, 50 ms links", "nodes", "milliseconds");
+    for (const int power : {2, 3, 4}) search.tick_x(power, fmt::format("10^{}", power));
+    for (const int ms : {0, 300, 600, 900}) search.tick_y(ms, std::to_string(ms));
+    search.curve(over_logarithm(figures.paper_ms), other, "Learning@home");
+    search.curve(over_logarithm(figures.search_ms), ours, "dedloc");
+    Panel throughput(svg, panel_width + 2 * margin, -10, 210, 1.2);
+    throughput.frame("Throughput, 4 layers", "ms of a round trip", "of that without latency");
+    for (const int ms : {0, 100, 200}) throughput.tick_x(ms, std::to_string(ms));
+    for (const double part : {0.0, 0.5, 1.0}) throughput.tick_y(part, fmt::format("{}", part));
+    throughput.curve(figures.chain, other, "one chain");
+    throughput.curve(figures.throughput, ours, "64 trainers");
+    return std::move(svg).finish();
 }
 
 }  // namespace dedloc::lab

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <fmt/format.h>
-#include <iterator>
+
+#include "dedloc/monitor/svg.h"
 
 namespace dedloc::lab {
 namespace {
@@ -19,23 +19,6 @@ constexpr int ticks = 5;
 constexpr std::array<const char*, 7> colours = {
     "#4477aa", "#cc6677", "#228833", "#aa8800", "#885599", "#222222", "#33aabb"};
 
-using Out = std::back_insert_iterator<std::string>;
-
-void text(Out out, double x, double y, const char* anchor, const std::string& words) {
-    fmt::format_to(
-        out, "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, words);
-}
-
-void line(Out out, double x1, double y1, double x2, double y2, const char* style) {
-    fmt::format_to(out,
-                   "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n",
-                   x1,
-                   y1,
-                   x2,
-                   y2,
-                   style);
-}
-
 // A round number at or above `value`: few digits times a power of ten.
 double round_up(double value) {
     double power = 1;
@@ -46,7 +29,7 @@ double round_up(double value) {
     return value;
 }
 
-void bars(Out out, const std::vector<PaperLine>& lines) {
+void bars(monitor::Svg& svg, const std::vector<PaperLine>& lines) {
     double longest = 0;
     for (const PaperLine& each : lines) longest = std::max(longest, each.step_s);
     const double axis = round_up(longest);
@@ -54,36 +37,27 @@ void bars(Out out, const std::vector<PaperLine>& lines) {
     const auto x_of = [axis](double seconds) { return left + (right - left) * seconds / axis; };
     for (int tick = 0; tick <= ticks; ++tick) {
         const double seconds = axis * tick / ticks;
-        line(out, x_of(seconds), bars_top - 6, x_of(seconds), bottom, "stroke=\"#dddddd\"");
-        text(out, x_of(seconds), bottom + 16, "middle", fmt::format("{:g} s", seconds));
+        svg.line(x_of(seconds), bars_top - 6, x_of(seconds), bottom, "stroke=\"#dddddd\"");
+        svg.text(x_of(seconds), bottom + 16, "middle", fmt::format("{:g} s", seconds));
     }
     for (std::size_t i = 0; i < lines.size(); ++i) {
         const PaperLine& each = lines[i];
         const double y = bars_top + bar_step * static_cast<double>(i);
         const double computing = each.step_s - each.averaging_s;
-        text(out, left - 8, y + 16, "end", each.name);
+        svg.text(left - 8, y + 16, "end", each.name);
         for (const auto& [from, to, colour] :
              {std::tuple{0.0, computing, "#4477aa"}, std::tuple{computing, each.step_s, "#cc6677"}})
-            fmt::format_to(out,
-                           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\" "
-                           "fill=\"{}\"/>\n",
-                           x_of(from),
-                           y,
-                           x_of(to) - x_of(from),
-                           bar_height,
-                           colour);
+            svg.rect(x_of(from), y, x_of(to) - x_of(from), bar_height, colour);
         const bool inside = x_of(each.step_s) > right - 50;
-        fmt::format_to(out,
-                       "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{:.1f}</text>\n",
-                       x_of(each.step_s) + (inside ? -6 : 6),
-                       y + 16,
-                       inside ? "end" : "start",
-                       inside ? " fill=\"white\"" : "",
-                       each.step_s);
+        svg.text(x_of(each.step_s) + (inside ? -6 : 6),
+                 y + 16,
+                 inside ? "end" : "start",
+                 fmt::format("{:.1f}", each.step_s),
+                 inside ? "fill=\"white\"" : "");
     }
 }
 
-void chart(Out out, const std::vector<PaperLine>& lines, double top) {
+void chart(monitor::Svg& svg, const std::vector<PaperLine>& lines, double top) {
     double time = 0;
     double loss = 0;
     for (const PaperLine& each : lines)
@@ -100,26 +74,21 @@ void chart(Out out, const std::vector<PaperLine>& lines, double top) {
     for (int tick = 0; tick <= ticks; ++tick) {
         const double at = time * tick / ticks;
         const double value = loss * tick / ticks;
-        line(out, left, y_of(value), right, y_of(value), "stroke=\"#dddddd\"");
-        text(out, left - 8, y_of(value) + 4, "end", fmt::format("{:g}", value));
-        text(out, x_of(at), bottom + 18, "middle", fmt::format("{:g} s", at));
+        svg.line(left, y_of(value), right, y_of(value), "stroke=\"#dddddd\"");
+        svg.text(left - 8, y_of(value) + 4, "end", fmt::format("{:g}", value));
+        svg.text(x_of(at), bottom + 18, "middle", fmt::format("{:g} s", at));
     }
     double legend = top + chart_height - 18 * static_cast<double>(lines.size());
     for (std::size_t i = 0; i < lines.size(); ++i) {
         if (lines[i].points.empty()) continue;
         const char* colour = colours[i % colours.size()];
-        fmt::format_to(
-            out, "<polyline fill=\"none\" stroke-width=\"2\" stroke=\"{}\" points=\"", colour);
+        std::vector<monitor::SvgPoint> points;
         for (const PaperLine::Point& point : lines[i].points)
-            fmt::format_to(out, "{:.1f},{:.1f} ", x_of(point.at_s), y_of(point.loss));
-        fmt::format_to(out, "\"/>\n");
-        line(out,
-             left + 12,
-             legend - 4,
-             left + 36,
-             legend - 4,
-             fmt::format("stroke=\"{}\" stroke-width=\"2\"", colour).c_str());
-        text(out, left + 42, legend, "start", lines[i].name);
+            points.push_back({x_of(point.at_s), y_of(point.loss)});
+        const std::string style = fmt::format("stroke=\"{}\" stroke-width=\"2\"", colour);
+        svg.polyline(points, style);
+        svg.line(left + 12, legend - 4, left + 36, legend - 4, style);
+        svg.text(left + 42, legend, "start", lines[i].name);
         legend += 18;
     }
 }
@@ -127,29 +96,18 @@ void chart(Out out, const std::vector<PaperLine>& lines, double top) {
 }  // namespace
 
 std::string paper_svg(const std::vector<PaperLine>& lines) {
-    std::string svg;
-    const Out out = std::back_inserter(svg);
     const double bars_bottom = bars_top + bar_step * static_cast<double>(lines.size());
     const double chart_top = bars_bottom + 80;
-    const double height = chart_top + chart_height + 50;
-    fmt::format_to(out,
-                   "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1:.0f}\" "
-                   "viewBox=\"0 0 {0} {1:.0f}\" font-family=\"sans-serif\" font-size=\"13\">\n"
-                   "<rect width=\"{0}\" height=\"{1:.0f}\" fill=\"white\"/>\n",
-                   width,
-                   height);
-    fmt::format_to(out,
-                   "<text x=\"20\" y=\"26\" font-size=\"16\">One global step of ALBERT-large, 16 "
-                   "trainers: <tspan fill=\"#4477aa\">computing</tspan>, <tspan "
-                   "fill=\"#cc6677\">waiting for the average</tspan></text>\n");
-    text(out, 20, 46, "start", "measured in virtual time, on the real engine");
-    bars(out, lines);
-    fmt::format_to(out,
-                   "<text x=\"20\" y=\"{:.1f}\" font-size=\"16\">Loss against time</text>\n",
-                   chart_top - 18);
-    chart(out, lines, chart_top);
-    fmt::format_to(out, "</svg>\n");
-    return svg;
+    monitor::Svg svg(width, chart_top + chart_height + 50, 13);
+    svg.add(
+        "<text x=\"20\" y=\"26\" font-size=\"16\">One global step of ALBERT-large, 16 "
+        "trainers: <tspan fill=\"#4477aa\">computing</tspan>, <tspan "
+        "fill=\"#cc6677\">waiting for the average</tspan></text>");
+    svg.text(20, 46, "start", "measured in virtual time, on the real engine");
+    bars(svg, lines);
+    svg.text(20, chart_top - 18, "start", "Loss against time", "font-size=\"16\"");
+    chart(svg, lines, chart_top);
+    return std::move(svg).finish();
 }
 
 }  // namespace dedloc::lab

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "dedloc/base/columns.h"
-#include "dedloc/monitor/charts.h"
+#include "dedloc/monitor/svg.h"
 #include "dedloc/planner/explanation.h"
 #include "dedloc/planning/plan_classes.h"
 
@@ -21,6 +23,7 @@ constexpr double left_x = 250;
 constexpr double middle_x = page_width / 2 - box_width / 2;
 constexpr double right_x = page_width - left_x - box_width;
 constexpr double bar_width = 70;
+constexpr double line_height = 15;  // of the page's sentences
 // Letters that have room: beside the bars, on the boxes of the middle, in a line of the page.
 constexpr std::size_t side_letters = 26;
 constexpr std::size_t middle_letters = 60;
@@ -71,21 +74,20 @@ class Drawing {
         const double rows = static_cast<double>(
             std::max({senders_.size(), owners_.size(), receivers_.size(), std::size_t{6}}));
         const double height = std::clamp(rows * 26, 240.0, 40.0 * 26);
-        top_ = margin + 62 + header();
+        // How high the page is follows from its first lines.
+        const std::vector<std::string> lines = lines_of_sentences();
+        top_ = margin + 62 + 12 + line_height * static_cast<double>(lines.size());
+        const double bottom = top_ + height + 34;
+        svg_.emplace(page_width, bottom + 20 + margin, 11);
+        header(lines);
         for (auto* column : {&senders_, &owners_, &receivers_}) place(*column, height);
         ribbons();
         boxes(senders_, left_x, false);
         boxes(owners_, middle_x, true);
         boxes(receivers_, right_x, false);
         column_titles();
-        const double bottom = top_ + height + 34;
         legend(bottom);
-        return fmt::format(
-            R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0:.0f} {1:.0f}" width="{0:.0f}" height="{1:.0f}" font-family="DejaVu Sans, Helvetica, Arial, sans-serif" font-size="11">)"
-            "\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{2}</svg>\n",
-            page_width,
-            bottom + 20 + margin,
-            body_);
+        return std::move(*svg_).finish();
     }
 
   private:
@@ -97,26 +99,35 @@ class Drawing {
                                         group_names_.begin());
     }
 
-    template <typename... Args>
-    void add(fmt::format_string<Args...> format, Args&&... args) {
-        fmt::format_to(std::back_inserter(body_), format, std::forward<Args>(args)...);
-        body_ += '\n';
-    }
     void write(double x,
                double y,
                std::string_view anchor,
                std::string_view style,
                std::string_view words) {
-        add(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="{}" {}>{}</text>)",
-            x,
-            y,
-            anchor,
-            style,
-            monitor::escape_html(words));
+        svg_->text(x, y, anchor, words, style);
     }
 
-    // Title and sentences; returns their height.
-    double header() {
+    // The sentences, broken where a line is full.
+    std::vector<std::string> lines_of_sentences() const {
+        std::vector<std::string> lines;
+        for (const std::string& sentence : plan_.sentences) {
+            std::string line;
+            std::size_t at = 0;
+            while (at <= sentence.size()) {
+                const std::size_t end = std::min(sentence.find(' ', at), sentence.size());
+                const std::string word = sentence.substr(at, end - at);
+                if (line.size() + word.size() > line_letters && !line.empty())
+                    lines.push_back(std::exchange(line, "   "));
+                line += (line.empty() ? "" : " ") + word;
+                at = end + 1;
+            }
+            lines.push_back(std::move(line));
+        }
+        return lines;
+    }
+
+    // Title and sentences.
+    void header(const std::vector<std::string>& lines) {
         write(margin,
               margin + 14,
               "start",
@@ -134,24 +145,10 @@ class Drawing {
                           bytes_text(static_cast<double>(file_.question.elements_count) *
                                      file_.question.element_bytes)));
         double y = margin + 52;
-        for (const std::string& sentence : plan_.sentences) {
-            std::string line;
-            std::size_t at = 0;
-            while (at <= sentence.size()) {
-                const std::size_t end = std::min(sentence.find(' ', at), sentence.size());
-                const std::string word = sentence.substr(at, end - at);
-                if (line.size() + word.size() > line_letters && !line.empty()) {
-                    write(margin, y, "start", "", line);
-                    y += 15;
-                    line = "   ";
-                }
-                line += (line.empty() ? "" : " ") + word;
-                at = end + 1;
-            }
+        for (const std::string& line : lines) {
             write(margin, y, "start", "", line);
-            y += 15;
+            y += line_height;
         }
-        return y - margin - 40;
     }
 
     void collect() {
@@ -214,7 +211,8 @@ class Drawing {
                 std::string_view fill,
                 double opacity) {
         const double bend = (x2 - x1) / 2;
-        add("<path d=\"M{0:.1f},{1:.2f} C{2:.1f},{1:.2f} {3:.1f},{4:.2f} {5:.1f},{4:.2f} "
+        svg_->add(
+            "<path d=\"M{0:.1f},{1:.2f} C{2:.1f},{1:.2f} {3:.1f},{4:.2f} {5:.1f},{4:.2f} "
             "L{5:.1f},{6:.2f} C{3:.1f},{6:.2f} {2:.1f},{7:.2f} {0:.1f},{7:.2f} Z\" "
             "fill=\"{8}\" fill-opacity=\"{9:.2f}\"/>",
             x1,
@@ -278,12 +276,7 @@ class Drawing {
         for (const Box& box : column) {
             const double height = std::max(box.height, 1.0);
             constexpr double full = 0.999;
-            add(R"(<rect x="{:.1f}" y="{:.2f}" width="{:.1f}" height="{:.2f}" fill="{}"/>)",
-                x,
-                box.y,
-                box_width,
-                height,
-                colour(box.group));
+            svg_->rect(x, box.y, box_width, height, colour(box.group));
             const double y = box.y + height / 2 + 4;
             if (middle) {
                 if (height < 9 && column.size() > 24) continue;
@@ -298,18 +291,13 @@ class Drawing {
             const double edge = left ? x - 8 : x + box_width + 8;
             const double bar_x = left ? edge - bar_width : edge;
             const double bar_height = std::clamp(height - 4, 3.0, 9.0);
-            add(R"(<rect x="{:.1f}" y="{:.2f}" width="{:.1f}" height="{:.1f}" fill="#e4e4e4"/>)",
-                bar_x,
-                y - 4 - bar_height / 2,
-                bar_width,
-                bar_height);
+            svg_->rect(bar_x, y - 4 - bar_height / 2, bar_width, bar_height, "#e4e4e4");
             const double filled = bar_width * std::clamp(box.busy, 0.0, 1.0);
-            add(R"(<rect x="{:.1f}" y="{:.2f}" width="{:.1f}" height="{:.1f}" fill="{}"/>)",
-                left ? edge - filled : edge,
-                y - 4 - bar_height / 2,
-                filled,
-                bar_height,
-                box.busy >= full ? "#c62828" : "#8d8d8d");
+            svg_->rect(left ? edge - filled : edge,
+                       y - 4 - bar_height / 2,
+                       filled,
+                       bar_height,
+                       box.busy >= full ? "#c62828" : "#8d8d8d");
             write(left ? bar_x - 8 : bar_x + bar_width + 8,
                   y,
                   left ? "end" : "start",
@@ -343,7 +331,7 @@ class Drawing {
     std::vector<std::string> group_names_;
     std::vector<Box> senders_, owners_, receivers_;
     double top_ = 0;
-    std::string body_;
+    std::optional<monitor::Svg> svg_;
 };
 
 }  // namespace
