@@ -22,11 +22,13 @@ if(dedloc_memory_mib LESS 3000)
 endif()
 
 add_library(dedloc_settings INTERFACE)
+# Programs outside the checkout choose their own warnings (DedlocInstall.cmake).
 target_compile_options(
-    dedloc_settings INTERFACE -ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-                              -Wno-sign-conversion)
+    dedloc_settings INTERFACE -ffp-contract=off $<BUILD_INTERFACE:-Wall> $<BUILD_INTERFACE:-Wextra>
+                              $<BUILD_INTERFACE:-Wpedantic> $<BUILD_INTERFACE:-Wshadow>
+                              $<BUILD_INTERFACE:-Wconversion> $<BUILD_INTERFACE:-Wno-sign-conversion>)
 if(DEDLOC_WERROR)
-    target_compile_options(dedloc_settings INTERFACE -Werror)
+    target_compile_options(dedloc_settings INTERFACE $<BUILD_INTERFACE:-Werror>)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # False alarms of g++ 12 inside coroutines, variants and inlined library code.
@@ -63,7 +65,10 @@ if(DEDLOC_SANITIZE)
         target_compile_options(dedloc_settings INTERFACE -Wno-tsan)
     endif()
 endif()
-target_include_directories(dedloc_settings INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_include_directories(dedloc_settings INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
+                                                     $<INSTALL_INTERFACE:include>)
+target_compile_features(dedloc_settings INTERFACE $<INSTALL_INTERFACE:cxx_std_20>)
+dedloc_installed(dedloc_settings settings)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)

@@ -48,6 +48,10 @@ function(dedloc_module NAME)
         target_link_libraries(dedloc_${NAME} ${scope} dedloc_asio)
     endif()
 
+    if(CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/src/")
+        dedloc_installed(dedloc_${NAME} ${NAME})
+    endif()
+
     if(DEDLOC_TESTS AND tests)
         add_executable(dedloc_${NAME}_test ${tests})
         dedloc_batches(dedloc_${NAME}_test)

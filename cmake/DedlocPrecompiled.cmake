@@ -18,12 +18,16 @@ target_compile_definitions(
     dedloc_asio PUBLIC ASIO_STANDALONE ASIO_NO_DEPRECATED ASIO_SEPARATE_COMPILATION
                        ASIO_HAS_STD_ALIGNED_ALLOC=1)
 target_link_libraries(dedloc_asio PUBLIC dedloc_settings)
+dedloc_installed(dedloc_asio asio)
 
 function(dedloc_precompiled_header NAME MODULE)
     add_library(${NAME} STATIC ${PROJECT_SOURCE_DIR}/src/dedloc/${MODULE}/pch.cpp)
     target_link_libraries(${NAME} PUBLIC dedloc_settings fmt::fmt)
     if(MODULE STREQUAL "runtime")
         target_link_libraries(${NAME} PUBLIC dedloc_asio)
+    endif()
+    if(NOT NAME STREQUAL "dedloc_test_pch")
+        dedloc_installed(${NAME} ${NAME})  # modules link it
     endif()
     target_precompile_headers(${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/src/dedloc/${MODULE}/pch.h ${ARGN})
 endfunction()

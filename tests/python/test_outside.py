@@ -1,5 +1,6 @@
-"""A program outside the checkout: installed into an empty prefix, built with -Wall alone, and two
-of it in one run. DEDLOC_BUILD is the build folder that is installed from."""
+"""Programs outside the checkout, with what is installed into an empty prefix: one in C, built with
+-Wall alone, two of it in one run; and one in C++ with a task of its own. DEDLOC_BUILD is the build
+folder that is installed from."""
 
 from __future__ import annotations
 
@@ -42,6 +43,17 @@ class OutsideTest(unittest.TestCase):
                     break
             self.assertEqual(errors, ["", ""])
             self.assertEqual(*(word_after(output, "\nstate ") for output in outputs))
+
+    @unittest.skipUnless((Path(BUILD) / "src/dedloc/cli/libdedloc_program.a").exists(),
+                         "the C++ modules are not built")
+    def test_a_task_outside_the_checkout_is_known_to_a_program_of_its_own(self):
+        with tempfile.TemporaryDirectory() as folder:
+            prefix, source, built = f"{folder}/prefix", f"{folder}/source", f"{folder}/built"
+            quietly("cmake", "--install", BUILD, "--prefix", prefix, "--component", "cxx")
+            shutil.copytree(EXAMPLES / "task", source)
+            quietly("cmake", "-S", source, "-B", built, f"-DCMAKE_PREFIX_PATH={prefix}")
+            quietly("cmake", "--build", built)
+            quietly(sys.executable, f"{source}/run_line.py", f"{built}/example_task")
 
     def two(self, program: str, folder: Path, steps: int) -> tuple[list[str], list[str]]:
         """The words of a host and a guest until the run ends, and why one of them failed."""
