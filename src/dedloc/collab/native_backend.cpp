@@ -403,9 +403,10 @@ void NativeBackend::on_applied(const consensus::Decision& decision,
         if (is_in_it) ++made.contributors;
         if (is_in_it || member.aggregator) context_.membership.contributed(member.peer);
     }
+    context_.claims.promises().step_made(
+        [this](const PeerId& peer) { return has_contributed(peer); }, context_.node.clock.now());
     context_.report.applied(decision.instance, context_.node.clock.now(), made);
-    if (options.run.optimizer.gradient_norm_max > 0)  // else nobody measures it
-        made.gradient_norm = optimizer.gradient_norm;
+    made.gradient_norm = optimizer.gradient_norm;
     context_.listener.applied(made);
 }
 
@@ -559,8 +560,10 @@ std::string NativeBackend::refusal(const PeerId& peer) const {
 
 double NativeBackend::micro_batch_s() const {
     double longest = context_.progress.micro_batch_s();
+    const TimePoint now = context_.node.clock.now();
     for (const membership::KnownPeer* peer : context_.membership.live())
-        longest = std::max(longest, peer->status.micro_batch_s);
+        if (context_.claims.promises().are_believed(peer->contributed, now))
+            longest = std::max(longest, peer->status.micro_batch_s);
     return longest;
 }
 

@@ -34,6 +34,10 @@ void CollaborationImpl::refresh_progress() {
     std::vector<membership::BatchProgress::Other> others;
     for (const membership::KnownPeer* peer : membership_->live()) {
         if (peer->status.role != membership::Role::trainer) continue;
+        if (!claims_.promises().are_believed(peer->contributed, now)) continue;
+        if (!peer->contributed && peer->status.samples > 0 &&
+            backend_->works_on_open_step(peer->status))
+            claims_.promises().made_by(peer->status.peer);
         others.push_back({.peer = peer,
                           .works_on_open_step = backend_->works_on_open_step(peer->status),
                           .believed_most = claims_.computed_most(*peer, /*carried=*/false, now)});

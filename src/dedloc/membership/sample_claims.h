@@ -13,6 +13,7 @@
 #include "dedloc/base/time.h"
 #include "dedloc/consensus/member_input.h"
 #include "dedloc/membership/peer_table.h"
+#include "dedloc/membership/promises.h"
 #include "dedloc/run/run_file.h"
 
 namespace dedloc::membership {
@@ -28,6 +29,9 @@ class SampleClaims {
     // The state was replaced.
     void forget() { in_commit_since_ = {}; }
 
+    // Which of those who have brought nothing yet are counted on.
+    Promises& promises() { return promises_; }
+
     // At the highest speed that it ever told. `carried`: of the step before the open one.
     double computed_most(const KnownPeer& peer, bool carried, TimePoint now) const;
     // `told_of_all`: its newest status is from when it had handed in, or later.
@@ -42,6 +46,7 @@ class SampleClaims {
 
     run::BatchConfig batch_;
     bool delayed_;
+    Promises promises_;
     std::array<std::optional<TimePoint>, 3> in_commit_since_;  // the newest commits, newest first
 };
 

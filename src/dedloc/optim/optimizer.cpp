@@ -125,10 +125,10 @@ struct Step {
 static_assert(chunk_elements % block8_elements == 0, "a chunk begins where a block does");
 
 void clip(Step& step, StepReport& report) {
-    if (step.config.gradient_norm_max <= 0) return;
     double squares = 0;
     for (const double sum : step.sums_of_squares(step.gradient)) squares = squares + sum;
     report.gradient_norm = std::sqrt(squares);
+    if (step.config.gradient_norm_max <= 0) return;
     const double scale = step.config.gradient_norm_max / (report.gradient_norm + 1e-6);
     report.clipped = scale < 1;
     if (report.clipped) step.gradient_scale = static_cast<float>(scale);

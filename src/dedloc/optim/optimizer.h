@@ -121,7 +121,7 @@ MomentSizes moment_sizes(const OptimizerConfig& config,
 
 struct StepReport {
     double learning_rate = 0;
-    double gradient_norm = 0;  // before clipping; 0 when gradient_norm_max is off
+    double gradient_norm = 0;  // before clipping
     bool clipped = false;
 };
 

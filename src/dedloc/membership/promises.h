@@ -1,0 +1,44 @@
+// Promises: whether samples and time that others claim are counted on before any of them has brought
+// something. Identities cost nothing, and one that claims much and brings nothing makes steps begin
+// too early, of too few samples. Newcomers are believed until many of them have let a step down;
+// then each has to bring something first.
+//
+// Pure. Thread: any. Limit: peers_most identities are remembered.
+
+#pragma once
+#include <set>
+
+#include "dedloc/base/peer_id.h"
+#include "dedloc/base/token_bucket.h"
+
+namespace dedloc::membership {
+
+class Promises {
+  public:
+    static constexpr double burst = 32;
+    static constexpr double per_s = 1.0 / 15;
+    static constexpr std::size_t peers_most = 512;
+
+    // `contributed`: to a certified step.
+    bool are_believed(bool contributed, TimePoint now) { return contributed || left_.has(now); }
+    // It claims samples for the open step, and has brought nothing to any.
+    void made_by(const PeerId& peer) {
+        if (open_.size() < peers_most) open_.insert(peer);
+    }
+    // The open step is certified; those who claimed and have still `contributed` nothing broke a
+    // promise, which counts once of each.
+    template <typename Contributed>
+    void step_made(Contributed contributed, TimePoint now) {
+        if (broken_.size() >= peers_most) broken_.clear();
+        for (const PeerId& peer : open_)
+            if (!contributed(peer) && broken_.insert(peer).second) (void)left_.take(now);
+        open_.clear();
+    }
+
+  private:
+    TokenBucket left_{burst, per_s};
+    std::set<PeerId> open_;
+    std::set<PeerId> broken_;
+};
+
+}  // namespace dedloc::membership
