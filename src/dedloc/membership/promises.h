@@ -1,7 +1,7 @@
-// Promises: whether samples and time that others claim are counted on before any of them has brought
-// something. Identities cost nothing, and one that claims much and brings nothing makes steps begin
-// too early, of too few samples. Newcomers are believed until many of them have let a step down;
-// then each has to bring something first.
+// Promises: whether samples and time that others claim are counted on before any of them has
+// brought something. Identities cost nothing, and one that claims much and brings nothing makes
+// steps begin too early, of too few samples. Newcomers are believed until many of them have let a
+// step down; then each has to bring something first.
 //
 // Pure. Thread: any. Limit: peers_most identities are remembered.
 
