@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "dedloc/base/log.h"
+#include "dedloc/folders/walk.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/text/block_cutter.h"
 #include "dedloc/text/cache.h"
@@ -21,53 +22,26 @@ namespace {
 
 constexpr std::size_t read_bytes = 1u << 20;
 constexpr std::uint64_t bad_records_logged_max = 10;
-constexpr std::uint64_t left_out_logged_max = 10;  // folders of one source
-
-bool is_wanted(const fs::path& path, SourceFormat format) {
-    const std::string extension = path.extension().string();
-    if (format == SourceFormat::text) return extension == ".txt";
-    return extension == ".jsonl" || extension == ".ndjson";
-}
 
 std::string_view wanted(SourceFormat format) {
     return format == SourceFormat::text ? ".txt" : ".jsonl or .ndjson";
 }
 
 Result<std::vector<std::string>> files_below(const std::string& root, SourceFormat format) {
-    std::vector<std::string> files;
-    std::uint64_t left_out = 0;
-    const auto tell = [&](const fs::path& folder, std::string_view why) {
-        if (left_out++ < left_out_logged_max)
-            log(LogLevel::warning, "text", "{} is left out: {}", folder.string(), why);
-    };
-    std::error_code error;
-    fs::recursive_directory_iterator walk(root, error);
-    for (const fs::recursive_directory_iterator end; !error && walk != end; walk.increment(error)) {
-        if (walk->path().filename().native().starts_with('.')) {  // nobody's training text
-            walk.disable_recursion_pending();
-            continue;
-        }
-        std::error_code status;
-        if (walk->is_directory(status)) {
-            if (walk->is_symlink(status)) {  // which may lead round in a circle
-                tell(walk->path(), "it is a link to a folder; name it as a source of its own");
-            } else if (fs::directory_iterator(walk->path(), status); status) {  // lost+found
-                tell(walk->path(), status.message());
-                walk.disable_recursion_pending();
-            }
-            continue;
-        }
-        if (!walk->is_regular_file(status) || !is_wanted(walk->path(), format)) continue;
-        if (files.size() == files_max)
-            return make_error(
-                ErrorKind::bad_input, "more than {} files in {}; join some", files_max, root);
-        files.push_back(walk->path().lexically_relative(root).string());
-    }
-    if (error)
-        return make_error(ErrorKind::local_fault, "cannot list {}: {}", root, error.message());
+    const folders::ListOptions options{
+        .wanted =
+            [format](std::string_view name) {
+                const std::string extension = folders::lower_extension(name);
+                return format == SourceFormat::text
+                           ? extension == ".txt"
+                           : extension == ".jsonl" || extension == ".ndjson";
+            },
+        .files_max = files_max,
+        .logged_as = "text",
+        .link_advice = "name it as a source of its own"};
+    DEDLOC_TRY(auto files, folders::list_files(root, options));
     if (files.empty())
         return make_error(ErrorKind::not_found, "no file {} in {}", wanted(format), root);
-    std::sort(files.begin(), files.end());
     return files;
 }
 
