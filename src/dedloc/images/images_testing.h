@@ -52,6 +52,40 @@ inline Bytes encode_jpeg(const Picture& picture, bool progressive = false) {
     return file;
 }
 
+// Every pixel alike, at the best quality, without any conversion of colours.
+inline Bytes encode_flat_jpeg(PictureSize size,
+                              J_COLOR_SPACE space,
+                              const Bytes& pixel,
+                              bool adobe_marker) {
+    jpeg_compress_struct jpeg{};
+    jpeg_error_mgr errors{};
+    jpeg.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&jpeg);
+    unsigned char* buffer = nullptr;
+    unsigned long bytes = 0;
+    jpeg_mem_dest(&jpeg, &buffer, &bytes);
+    jpeg.image_width = size.width;
+    jpeg.image_height = size.height;
+    jpeg.input_components = static_cast<int>(pixel.size());
+    jpeg.in_color_space = space;
+    jpeg_set_defaults(&jpeg);
+    jpeg_set_colorspace(&jpeg, space);
+    jpeg.write_Adobe_marker = adobe_marker ? TRUE : FALSE;
+    jpeg_set_quality(&jpeg, 100, TRUE);
+    jpeg_start_compress(&jpeg, TRUE);
+    Bytes pixels;
+    for (std::uint32_t x = 0; x < size.width; ++x) base::append(pixels, pixel);
+    for (std::uint32_t y = 0; y < size.height; ++y) {
+        JSAMPROW row = pixels.data();
+        jpeg_write_scanlines(&jpeg, &row, 1);
+    }
+    jpeg_finish_compress(&jpeg);
+    Bytes file(buffer, buffer + bytes);
+    jpeg_destroy_compress(&jpeg);
+    std::free(buffer);
+    return file;
+}
+
 class TemporaryFolder {
   public:
     TemporaryFolder() {

@@ -3,11 +3,14 @@
 
 #include "dedloc/images/jpeg.h"
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 // (before jpeglib.h, which uses FILE)
 #include <jerror.h>
 #include <jpeglib.h>
+
+#include "dedloc/images/orientation.h"
 
 namespace dedloc::images {
 namespace {
@@ -38,8 +41,13 @@ void on_message(j_common_ptr jpeg, int level) {
 }
 
 void on_progress(j_common_ptr jpeg) {
-    if (reading_of(jpeg).jpeg.input_scan_number <= scans_max) return;
-    std::snprintf(reading_of(jpeg).message, JMSG_LENGTH_MAX, "more than %d scans", scans_max);
+    const jpeg_decompress_struct& reading = reading_of(jpeg).jpeg;
+    const std::uint64_t pixels = std::uint64_t{reading.image_width} * reading.image_height;
+    const std::uint64_t scans =
+        std::min<std::uint64_t>(scans_max, scan_pixels_max / std::max<std::uint64_t>(pixels, 1));
+    if (static_cast<std::uint64_t>(reading.input_scan_number) <= scans) return;
+    std::snprintf(
+        reading_of(jpeg).message, JMSG_LENGTH_MAX, "more than %d scans", static_cast<int>(scans));
     std::longjmp(reading_of(jpeg).out, 1);
 }
 
@@ -65,6 +73,13 @@ bool read_header(Reading& reading, ByteView file) {
     return true;
 }
 
+// Adobe's files hold the inverse of the ink: how much light each lets through.
+void put_ink(const std::uint8_t* ink, bool inverse, std::uint8_t* rgb) {
+    const auto light = [&](std::size_t c) { return inverse ? ink[c] : 255 - ink[c]; };
+    for (std::size_t c = 0; c < 3; ++c)
+        rgb[c] = static_cast<std::uint8_t>((light(c) * light(3) + 127) / 255);
+}
+
 // `row`: room for one row of the file's own colours; `pixels`: for the whole picture in RGB.
 bool read_pixels(Reading& reading, std::uint8_t* row, std::uint8_t* pixels) {
     if (setjmp(reading.out) != 0) return false;
@@ -77,16 +92,14 @@ bool read_pixels(Reading& reading, std::uint8_t* row, std::uint8_t* pixels) {
         std::uint8_t* to = pixels + std::size_t{3} * jpeg.output_width * jpeg.output_scanline;
         JSAMPROW rows[1] = {four ? row : to};
         jpeg_read_scanlines(&jpeg, rows, 1);
-        // Adobe's files hold the inverse of the ink, so that it multiplies.
         for (std::size_t x = 0; four && x < jpeg.output_width; ++x)
-            for (std::size_t c = 0; c < 3; ++c)
-                to[3 * x + c] = static_cast<std::uint8_t>(row[4 * x + c] * row[4 * x + 3] / 255);
+            put_ink(row + 4 * x, jpeg.saw_Adobe_marker != 0, to + 3 * x);
     }
     jpeg_finish_decompress(&jpeg);
     return true;
 }
 
-Error damaged(const Reading& reading) {
+Error damaged_jpeg(const Reading& reading) {
     return make_error(
         ErrorKind::bad_input, "the JPEG file is damaged or cut off ({})", reading.message);
 }
@@ -96,19 +109,21 @@ Error damaged(const Reading& reading) {
 Result<PictureSize> inspect_jpeg(ByteView file) {
     Reading reading;
     prepare(reading);
-    if (!read_header(reading, file)) return damaged(reading);
-    return PictureSize{reading.jpeg.image_width, reading.jpeg.image_height};
+    if (!read_header(reading, file)) return damaged_jpeg(reading);
+    const PictureSize stored = {reading.jpeg.image_width, reading.jpeg.image_height};
+    DEDLOC_TRY_VOID(check_size(stored));
+    return upright(stored, orientation_of_jpeg(file));
 }
 
 Result<Picture> decode_jpeg(ByteView file) {
     Reading reading;
     prepare(reading);
-    if (!read_header(reading, file)) return damaged(reading);
+    if (!read_header(reading, file)) return damaged_jpeg(reading);
     DEDLOC_TRY_VOID(check_size({reading.jpeg.image_width, reading.jpeg.image_height}));
     Picture picture = Picture::of_size(reading.jpeg.image_width, reading.jpeg.image_height);
     Bytes row(std::size_t{4} * picture.width);
-    if (!read_pixels(reading, row.data(), picture.rgb.data())) return damaged(reading);
-    return picture;
+    if (!read_pixels(reading, row.data(), picture.rgb.data())) return damaged_jpeg(reading);
+    return upright(std::move(picture), orientation_of_jpeg(file));
 }
 
 }  // namespace dedloc::images

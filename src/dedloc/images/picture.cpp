@@ -4,9 +4,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <png.h>
 
 #include "dedloc/images/jpeg.h"
+#include "dedloc/images/png.h"
 
 namespace dedloc::images {
 namespace {
@@ -22,33 +22,6 @@ bool is_png(ByteView file) {
 }
 
 Error neither() { return make_error(ErrorKind::bad_input, "it is neither a JPEG nor a PNG file"); }
-
-// Holds libpng's reading state until the end.
-struct PngRead {
-    png_image image{};
-    PngRead() { image.version = PNG_IMAGE_VERSION; }
-    ~PngRead() { png_image_free(&image); }
-    PngRead(const PngRead&) = delete;
-    PngRead& operator=(const PngRead&) = delete;
-
-    Ok begin(ByteView file) {
-        if (png_image_begin_read_from_memory(&image, file.data(), file.size()) != 0) return {};
-        return make_error(ErrorKind::bad_input, "the PNG file is damaged ({})", image.message);
-    }
-};
-
-Result<Picture> decode_png(ByteView file) {
-    PngRead read;
-    DEDLOC_TRY_VOID(read.begin(file));
-    DEDLOC_TRY_VOID(check_size({read.image.width, read.image.height}));
-    read.image.format = PNG_FORMAT_RGB;
-    Picture picture = Picture::of_size(read.image.width, read.image.height);
-    const png_color white = {255, 255, 255};
-    if (png_image_finish_read(&read.image, &white, picture.rgb.data(), 0, nullptr) == 0)
-        return make_error(
-            ErrorKind::bad_input, "the PNG file is damaged or cut off ({})", read.image.message);
-    return picture;
-}
 
 }  // namespace
 
@@ -71,18 +44,9 @@ Picture Picture::of_size(std::uint32_t width, std::uint32_t height, std::uint8_t
 }
 
 Result<PictureSize> inspect(ByteView file) {
-    PictureSize size;
-    if (is_jpeg(file)) {
-        DEDLOC_TRY(size, inspect_jpeg(file));
-    } else if (is_png(file)) {
-        PngRead read;
-        DEDLOC_TRY_VOID(read.begin(file));
-        size = {read.image.width, read.image.height};
-    } else {
-        return neither();
-    }
-    DEDLOC_TRY_VOID(check_size(size));
-    return size;
+    if (is_jpeg(file)) return inspect_jpeg(file);
+    if (is_png(file)) return inspect_png(file);
+    return neither();
 }
 
 Result<Picture> decode(ByteView file) {
@@ -107,21 +71,6 @@ Result<Bytes> read_picture_file(const std::string& path) {
     file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
     if (!file) return make_error(ErrorKind::local_fault, "cannot read {} to its end", path);
     return bytes;
-}
-
-Bytes encode_png(const Picture& picture) {
-    png_image image{};
-    image.version = PNG_IMAGE_VERSION;
-    image.width = picture.width;
-    image.height = picture.height;
-    image.format = PNG_FORMAT_RGB;
-    png_alloc_size_t size = 0;
-    const std::uint8_t* pixels = picture.rgb.data();
-    DEDLOC_CHECK(png_image_write_get_memory_size(image, size, 0, pixels, 0, nullptr) != 0);
-    Bytes file(size);
-    DEDLOC_CHECK(png_image_write_to_memory(&image, file.data(), &size, 0, pixels, 0, nullptr) != 0);
-    file.resize(size);
-    return file;
 }
 
 Picture contact_sheet(const std::vector<Picture>& pictures, std::uint32_t columns) {

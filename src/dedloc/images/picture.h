@@ -1,9 +1,12 @@
 // Picture: 8-bit RGB in memory, rows from the top; and the way from and to files.
 //
 // Files come from strangers' folders: what is decoded is bounded before anything is allocated for
-// it, and a damaged file is an error with a sentence, never a grey picture.
+// it, the work is bounded by the pixels that come out, and a damaged file is an error with a
+// sentence, never a grey picture. A picture has the same pixels however it is stored: upright
+// (EXIF), in sRGB, on white where it is transparent.
 //
-// Thread: any. Memory: decode() needs at most some pixels_max * 9 bytes (progressive JPEG).
+// Thread: any. Memory: decode() needs at most some pixels_max * 12 bytes (progressive JPEG,
+// turned).
 // Errors: bad_input  neither JPEG nor PNG, damaged, cut off, or beyond a limit below.
 
 #pragma once
@@ -19,6 +22,8 @@ inline constexpr std::uint32_t side_max = 16'384;         // pixels; cameras hav
 inline constexpr std::uint64_t pixels_max = 1u << 25;     // 100 MB of RGB
 inline constexpr std::size_t file_bytes_max = 64u << 20;  // of one picture
 inline constexpr int scans_max = 100;  // of a progressive JPEG; more only cost time, on purpose
+// Each scan goes over all pixels again; programs write ten, or eighteen for CMYK.
+inline constexpr std::uint64_t scan_pixels_max = 20 * pixels_max;
 
 struct Picture {
     std::uint32_t width = 0;
@@ -39,9 +44,11 @@ struct PictureSize {
     std::uint32_t height = 0;
 };
 
-// From the file's header alone.
+// bad_input: no pixels, or beyond side_max or pixels_max.
+Ok check_size(PictureSize size);
+
+// From the file's headers alone; upright, as decode() gives it.
 Result<PictureSize> inspect(ByteView file);
-// Transparent pixels lie on white.
 Result<Picture> decode(ByteView file);
 
 // not_found, bad_input, local_fault; the sentence names the file.

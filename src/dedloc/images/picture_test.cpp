@@ -54,6 +54,21 @@ TEST(Picture, comes_back_from_jpeg_nearly_as_it_was) {
     }
 }
 
+// Grey is stored as grey, ink as ink; what they show is what counts.
+TEST(Picture, has_the_same_pixels_from_a_jpeg_of_grey_or_of_ink) {
+    constexpr PictureSize size = {.width = 16, .height = 16};
+    const auto flat = [&](J_COLOR_SPACE space, const Bytes& pixel, bool adobe) {
+        const auto picture = decode(encode_flat_jpeg(size, space, pixel, adobe));
+        return picture ? std::vector<int>(picture->rgb.begin(), picture->rgb.begin() + 3)
+                       : std::vector<int>();
+    };
+    EXPECT_EQ(flat(JCS_GRAYSCALE, {100}, false), (std::vector<int>{100, 100, 100}));
+    // Adobe stores the inverse of the ink; files without its marker store the ink.
+    EXPECT_EQ(flat(JCS_CMYK, {200, 100, 50, 255}, true), (std::vector<int>{200, 100, 50}));
+    EXPECT_EQ(flat(JCS_CMYK, {55, 155, 205, 0}, false), (std::vector<int>{200, 100, 50}));
+    EXPECT_EQ(flat(JCS_CMYK, {200, 100, 50, 128}, true), (std::vector<int>{100, 50, 25}));
+}
+
 TEST(Picture, that_is_cut_off_is_an_error_with_a_sentence) {
     const Bytes jpeg = encode_jpeg(sample_picture(64, 48));
     const auto half = decode(ByteView(jpeg).first(jpeg.size() / 2));
