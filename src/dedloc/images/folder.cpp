@@ -3,8 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "dedloc/base/log.h"
+#include "dedloc/folders/walk.h"
 #include "dedloc/security/hash.h"
 
 namespace dedloc::images {
@@ -14,43 +19,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view captions_name = "captions.jsonl";
 
-bool has_picture_suffix(const fs::path& path) {
-    std::string suffix = path.extension().string();
-    std::ranges::transform(
-        suffix, suffix.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
+bool has_picture_suffix(std::string_view name) {
+    const std::string suffix = folders::lower_extension(name);
     return suffix == ".jpg" || suffix == ".jpeg" || suffix == ".png";
-}
-
-// All pictures in and below a folder, by their paths from `root`.
-Ok add_pictures(const fs::path& root,
-                const fs::path& folder,
-                std::uint32_t label,
-                bool recursive,
-                std::vector<ImageEntry>& entries) {
-    std::error_code status;
-    const auto add = [&](const fs::directory_entry& file) -> Ok {
-        std::error_code unknown;
-        if (!has_picture_suffix(file.path()) || !file.is_regular_file(unknown)) return {};
-        if (entries.size() == pictures_max)
-            return make_error(
-                ErrorKind::bad_input, "{} has more than {} pictures", root.string(), pictures_max);
-        entries.push_back({.path = file.path().lexically_relative(root).generic_string(),
-                           .label = label,
-                           .caption = {}});
-        return {};
-    };
-    if (recursive) {
-        for (fs::recursive_directory_iterator at(folder, status), end; !status && at != end;
-             at.increment(status))
-            DEDLOC_TRY_VOID(add(*at));
-    } else {
-        for (fs::directory_iterator at(folder, status), end; !status && at != end;
-             at.increment(status))
-            DEDLOC_TRY_VOID(add(*at));
-    }
-    if (!status) return {};
-    return make_error(
-        ErrorKind::local_fault, "cannot list {}: {}", folder.string(), status.message());
 }
 
 // Below the folder and nowhere else: the file came from somebody.
@@ -101,30 +72,82 @@ void add_text(security::Sha256& hash, std::string_view text) {
     hash.update(head).update(text);
 }
 
+Digest digest_of(const ImageEntry& entry, ByteView file) {
+    security::Sha256 hash;
+    add_text(hash, entry.path);
+    add_text(hash, entry.caption);
+    add_text(hash, entry.held_out ? "held out" : "");
+    add_content(hash, file);
+    return hash.finish();
+}
+
 }  // namespace
 
-Ok ImageFolder::list_classes() {
-    std::error_code status;
-    std::vector<fs::path> below;
-    for (fs::directory_iterator at(folder_, status), end; !status && at != end;
-         at.increment(status)) {
-        std::error_code unknown;
-        if (at->is_directory(unknown)) below.push_back(at->path());
+// Which pictures of a folder were found damaged, and how.
+class ImageFolder::DamagedPictures {
+  public:
+    std::optional<Error> find(std::size_t index) const {
+        const std::lock_guard lock(mutex_);
+        const auto found = errors_.find(index);
+        return found == errors_.end() ? std::nullopt : std::optional(found->second);
     }
-    std::ranges::sort(below);
-    for (const fs::path& folder : below) {
-        const std::size_t before = entries_.size();
-        const auto label = static_cast<std::uint32_t>(classes_.size());
-        DEDLOC_TRY_VOID(add_pictures(folder_, folder, label, true, entries_));
-        if (entries_.size() > before) classes_.push_back(folder.filename().string());
+    void add(std::size_t index, const Error& error) {
+        const std::lock_guard lock(mutex_);
+        errors_.emplace(index, error);
     }
-    if (classes_.empty()) DEDLOC_TRY_VOID(add_pictures(folder_, folder_, 0, false, entries_));
-    std::ranges::sort(entries_, {}, &ImageEntry::path);
+
+  private:
+    mutable std::mutex mutex_;
+    std::map<std::size_t, Error> errors_;  // at most pictures_max
+};
+
+ImageFolder::ImageFolder() : damaged_(std::make_shared<DamagedPictures>()) {}
+
+// Labels come after reading, so that a folder of nothing but damaged files moves none.
+Ok ImageFolder::read_classes(const Progress& progress) {
+    const folders::ListOptions options{.wanted = has_picture_suffix,
+                                       .files_max = pictures_max,
+                                       .logged_as = "images",
+                                       .link_advice = "copy the folder itself",
+                                       .follow_links_of_root = true};
+    DEDLOC_TRY(const auto files, folders::list_files(folder_, options));
+    std::vector<ImageEntry> in_folders;
+    std::vector<ImageEntry> beside;
+    for (const std::string& file : files) {
+        const bool is_below = file.find('/') != std::string::npos;
+        (is_below ? in_folders : beside).push_back({.path = file});
+    }
+    inspect_all(std::move(in_folders), progress);
+    name_classes();
+    if (classes_.empty()) {
+        inspect_all(std::move(beside), progress);
+    } else if (!beside.empty()) {
+        log(LogLevel::warning,
+            "images",
+            "{} of the pictures in {} lie beside its folders, which are the classes; they are left "
+            "out, such as {}",
+            beside.size(),
+            folder_,
+            beside.front().path);
+    }
     return {};
 }
 
-Ok ImageFolder::read_captions(const std::string& path) {
+void ImageFolder::name_classes() {
+    const auto class_of = [](const ImageEntry& entry) {
+        return entry.path.substr(0, entry.path.find('/'));
+    };
+    for (const ImageEntry& entry : entries_) classes_.push_back(class_of(entry));
+    std::ranges::sort(classes_);
+    classes_.erase(std::unique(classes_.begin(), classes_.end()), classes_.end());
+    for (ImageEntry& entry : entries_)
+        entry.label = static_cast<std::uint32_t>(
+            std::ranges::lower_bound(classes_, class_of(entry)) - classes_.begin());
+}
+
+Ok ImageFolder::read_captions(const std::string& path, const Progress& progress) {
     has_captions_ = true;
+    std::vector<ImageEntry> found;
     std::error_code status;
     if (fs::file_size(path, status) > captions_file_bytes_max)
         return make_error(ErrorKind::bad_input, "{} is larger than 1 GiB", path);
@@ -142,40 +165,35 @@ Ok ImageFolder::read_captions(const std::string& path) {
                               number,
                               entry->path,
                               folder_);
-        if (entries_.size() == pictures_max)
+        if (found.size() == pictures_max)
             return make_error(
                 ErrorKind::bad_input, "{} has more than {} lines", path, pictures_max);
-        entries_.push_back(*std::move(entry));
+        found.push_back(*std::move(entry));
     }
+    inspect_all(std::move(found), progress);
     return {};
 }
 
-Ok ImageFolder::inspect_all(const Progress& progress) {
-    security::Sha256 hash;
-    hash.update("dedloc/image-folder/1");
-    std::vector<ImageEntry> readable;
-    const std::size_t all = entries_.size();
-    for (std::size_t i = 0; i < all; ++i) {
-        ImageEntry& entry = entries_[i];
+void ImageFolder::inspect_all(std::vector<ImageEntry> found, const Progress& progress) {
+    security::Sha256 all_hash;
+    all_hash.update("dedloc/image-folder/2");
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        ImageEntry& entry = found[i];
         const auto file = read_picture_file((fs::path(folder_) / entry.path).string());
         const auto size = file ? inspect(*file) : Result<PictureSize>(file.error());
-        add_text(hash, entry.path);
         if (size) {
-            add_text(hash, fmt::format("{}", entry.label));
-            add_text(hash, entry.caption);
-            add_text(hash, entry.held_out ? "held out" : "");
-            add_content(hash, *file);
-            readable.push_back(std::move(entry));
+            const Digest digest = digest_of(entry, *file);
+            all_hash.update(digest.view());
+            sketch_.add(entry.path, digest);
+            entries_.push_back(std::move(entry));
         } else {
             if (unreadable_.size() < unreadable_named_max)
                 unreadable_.push_back(fmt::format("{}: {}", entry.path, size.error().message()));
             ++unreadable_count_;
         }
-        if (progress) progress(i + 1, all);
+        if (progress) progress(i + 1, found.size());
     }
-    entries_ = std::move(readable);
-    fingerprint_ = hash.finish();
-    return {};
+    fingerprint_ = all_hash.finish();
 }
 
 Result<ImageFolder> ImageFolder::open(const std::string& folder, const Progress& progress) {
@@ -186,11 +204,10 @@ Result<ImageFolder> ImageFolder::open(const std::string& folder, const Progress&
     opened.folder_ = folder;
     const std::string captions = (fs::path(folder) / captions_name).string();
     if (fs::exists(captions, status)) {
-        DEDLOC_TRY_VOID(opened.read_captions(captions));
+        DEDLOC_TRY_VOID(opened.read_captions(captions, progress));
     } else {
-        DEDLOC_TRY_VOID(opened.list_classes());
+        DEDLOC_TRY_VOID(opened.read_classes(progress));
     }
-    DEDLOC_TRY_VOID(opened.inspect_all(progress));
     if (opened.entries_.empty())
         return make_error(ErrorKind::bad_input,
                           "the folder {} has no pictures that can be read ({} cannot): JPEG or PNG "
@@ -203,11 +220,14 @@ Result<ImageFolder> ImageFolder::open(const std::string& folder, const Progress&
 
 Result<Picture> ImageFolder::picture(std::size_t index) const {
     DEDLOC_CHECK(index < entries_.size());
+    if (auto known = damaged_->find(index)) return *std::move(known);
     const std::string& path = entries_[index].path;
     DEDLOC_TRY(const Bytes file, read_picture_file((fs::path(folder_) / path).string()));
     auto decoded = decode(file);
-    if (!decoded) return std::move(decoded).error().with_context(path);
-    return decoded;
+    if (decoded) return decoded;
+    const Error error = std::move(decoded).error().with_context(path);
+    damaged_->add(index, error);
+    return error;
 }
 
 }  // namespace dedloc::images

@@ -5,12 +5,15 @@
 //                    "held_out": true it is not to be trained on; other keys are ignored. Only
 //                    these pictures count.
 //   else             ImageNet's layout: each folder directly below is a class, named by the folder.
-//                    Without such folders all pictures are of one class.
-// A picture that cannot be read is left out, counted and named; of such a file the fingerprint
-// knows the path alone.
+//                    Without pictures in such folders, those beside them are of one class.
+// folders/walk.h says what is not looked at. A picture that cannot be read is left out, counted and
+// named, and is nothing to the fingerprint: a folder without any is no class.
 //
-// Fingerprint: SHA-256 of every picture's path, label, caption, size in bytes and content; of a
-// file above content_bytes the first and the last half of that many.
+// Fingerprint: SHA-256 of every picture's path, caption, size in bytes and content; of a file above
+// content_bytes the first and the last half of that many. Its tag also stands for how pixels are
+// made from files. The sketch tells two folders' owners which files differ.
+//
+// A picture that proves damaged when it is decoded is decoded no second time.
 //
 // Cost: opening reads all of that once (progress tells). Thread: any, after open().
 // Errors: not_found  no such folder, or a caption's picture is missing
@@ -19,10 +22,12 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/folders/sketch.h"
 #include "dedloc/images/picture.h"
 
 namespace dedloc::images {
@@ -50,6 +55,7 @@ class ImageFolder {
     const std::vector<std::string>& classes() const { return classes_; }  // by label
     bool has_captions() const { return has_captions_; }
     const Digest& fingerprint() const { return fingerprint_; }
+    const folders::FileSketch& sketch() const { return sketch_; }
     std::size_t unreadable_count() const { return unreadable_count_; }
     // "n01/cut.jpg: the JPEG file is damaged …", the first unreadable_named_max.
     const std::vector<std::string>& unreadable() const { return unreadable_; }
@@ -58,16 +64,21 @@ class ImageFolder {
     Result<Picture> picture(std::size_t index) const;
 
   private:
-    ImageFolder() = default;
-    Ok list_classes();
-    Ok read_captions(const std::string& path);
-    Ok inspect_all(const Progress& progress);
+    class DamagedPictures;
+
+    ImageFolder();
+    Ok read_classes(const Progress& progress);
+    Ok read_captions(const std::string& path, const Progress& progress);
+    void inspect_all(std::vector<ImageEntry> found, const Progress& progress);
+    void name_classes();
 
     std::string folder_;
     std::vector<ImageEntry> entries_;
     std::vector<std::string> classes_;
     bool has_captions_ = false;
     Digest fingerprint_;
+    folders::FileSketch sketch_;
+    std::shared_ptr<DamagedPictures> damaged_;
     std::size_t unreadable_count_ = 0;
     std::vector<std::string> unreadable_;
 };

@@ -41,6 +41,67 @@ TEST(ImageFolder, has_another_fingerprint_when_a_picture_differs) {
               ImageFolder::open(theirs.path())->fingerprint());
 }
 
+TEST(ImageFolder, with_a_file_that_cannot_be_read_is_the_same_folder_as_without) {
+    const TemporaryFolder mine;
+    const TemporaryFolder theirs;
+    for (const TemporaryFolder* folder : {&mine, &theirs}) {
+        folder->write("a/1.png", png(1));
+        folder->write("c/2.png", png(2));
+    }
+    mine.write("a/0.jpg", as_bytes("no picture at all"));
+    mine.write("b/only.jpg", as_bytes("nor this"));  // no class without a picture
+    const auto here = ImageFolder::open(mine.path());
+    const auto there = ImageFolder::open(theirs.path());
+    ASSERT_TRUE(here && there);
+    EXPECT_EQ(here->fingerprint(), there->fingerprint());
+    EXPECT_EQ(here->unreadable_count(), 2u);
+    EXPECT_EQ(here->classes(), (std::vector<std::string>{"a", "c"}));
+    EXPECT_EQ(here->entries()[1].label, 1u);
+}
+
+TEST(ImageFolder, takes_no_hidden_folder_for_a_class) {
+    const TemporaryFolder folder;
+    folder.write("a/1.png", png(1));
+    folder.write(".ipynb_checkpoints/1-checkpoint.png", png(1));
+    folder.write("a/.thumbnails/1.png", png(1));
+    folder.write("a/._1.png", png(1));
+    folder.write("lost+found/#12.png", png(1));
+    const auto opened = ImageFolder::open(folder.path());
+    ASSERT_TRUE(opened) << to_string(opened.error());
+    EXPECT_EQ(opened->classes(), std::vector<std::string>{"a"});
+    EXPECT_EQ(opened->entries().size(), 1u);
+}
+
+TEST(ImageFolder, says_that_pictures_beside_the_classes_are_left_out) {
+    const TemporaryFolder folder;
+    folder.write("a/1.png", png(1));
+    folder.write("loose.png", png(1));
+    testing::internal::CaptureStderr();
+    const auto opened = ImageFolder::open(folder.path());
+    const std::string said = testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(opened);
+    EXPECT_EQ(opened->entries().size(), 1u);
+    EXPECT_NE(said.find("lie beside its folders"), std::string::npos) << said;
+    EXPECT_NE(said.find("such as loose.png"), std::string::npos) << said;
+}
+
+// Its header is whole, so opening takes it; whether its pixels are, only decoding can tell.
+TEST(ImageFolder, decodes_a_damaged_picture_once) {
+    const TemporaryFolder folder;
+    Bytes damaged = encode_jpeg(sample_picture(64, 64));
+    damaged.resize(damaged.size() / 2);
+    folder.write("a/1.jpg", damaged);
+    const auto opened = ImageFolder::open(folder.path());
+    ASSERT_TRUE(opened) << to_string(opened.error());
+    const auto first = opened->picture(0);
+    ASSERT_FALSE(first);
+    EXPECT_NE(first.error().message().find("a/1.jpg: the JPEG file is damaged"), std::string::npos);
+    std::filesystem::remove(folder.path() + "/a/1.jpg");
+    const auto second = opened->picture(0);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error(), first.error()) << "it is not even read again";
+}
+
 TEST(ImageFolder, leaves_out_what_cannot_be_read_and_names_it) {
     const TemporaryFolder folder;
     folder.write("a/good.png", png(1));

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "dedloc/base/peer_id.h"
+#include "dedloc/base/printable.h"
 #include "dedloc/run/ascii_toml.h"
 #include "dedloc/run/field_words.h"
 #include "dedloc/run/run_checks.h"
@@ -242,6 +243,12 @@ void check_together(const RunFile& run, TomlReader& reader) {
     if (!task) reader.fail_key(at, task.error().message());
 }
 
+// A fingerprint with a sketch has hundreds of letters; people compare its beginning.
+std::string shortened(const std::string& text) {
+    constexpr std::size_t letters_max = 80;
+    return text.size() > letters_max ? base::printable(text, letters_max) + "…" : text;
+}
+
 std::string_view section_or_none(bool there) { return there ? "a section" : "none"; }
 
 }  // namespace
@@ -331,8 +338,8 @@ std::vector<std::string> differences(const RunFile& here, const RunFile& there) 
             theirs.begin(), theirs.end(), [&](const Word& word) { return word.key == our.key; });
         // Fields that only one of them has follow from task.kind, from [local] or from the codec.
         if (their != theirs.end() && their->text != our.text)
-            sentences.push_back(
-                fmt::format("{}: {} here, {} there", our.key, our.text, their->text));
+            sentences.push_back(fmt::format(
+                "{}: {} here, {} there", our.key, shortened(our.text), shortened(their->text)));
     }
     return sentences;
 }

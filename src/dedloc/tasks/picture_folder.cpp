@@ -55,37 +55,30 @@ Result<FolderPointer> open_once(const TaskOptions& options) {
 
 }  // namespace
 
-Ok check_pictures_key(std::string_view key, const std::string& value) {
-    if (value == undecided_pictures || value == any_pictures) return {};
-    const auto bytes = base::from_hex(value);
-    if (bytes && Digest::from(*bytes)) return {};
-    return make_error(ErrorKind::bad_input,
-                      "{}: '{}' is not a SHA-256 in hexadecimal, nor \"{}\" (of the host's folder) "
-                      "or \"{}\" (peers may have different pictures)",
-                      key,
-                      value.substr(0, 64),
-                      undecided_pictures,
-                      any_pictures);
-}
-
 Result<FolderPointer> open_pictures(const TaskOptions& options,
                                     std::string_view key,
                                     const std::string& value) {
-    DEDLOC_TRY_VOID(check_pictures_key(key, value));
+    DEDLOC_TRY(const PicturesKey wanted, parse_pictures_key(key, value));
     if (options.data_directory.empty())
         return make_error(ErrorKind::not_found,
                           "this run's pictures are in a folder that everybody who trains needs: "
                           "say with --data which folder has them");
     DEDLOC_TRY(const FolderPointer folder, open_once(options));
-    const std::string here = folder->fingerprint().hex();
-    if (value == undecided_pictures || value == any_pictures || value == here) return folder;
-    return make_error(ErrorKind::conflict,
-                      "the {} pictures in {} have the fingerprint {}…, and the run's have {}…: "
-                      "take the same files as the run's host (names of folders and files count)",
-                      folder->entries().size(),
-                      options.data_directory,
-                      here.substr(0, 8),
-                      value.substr(0, 8));
+    if (wanted.undecided || wanted.any || wanted.fingerprint == folder->fingerprint())
+        return folder;
+    std::string which;
+    if (wanted.sketch) which = say_differences(*folder, *wanted.sketch);
+    return make_error(
+        ErrorKind::conflict,
+        "the {} pictures in {} have the fingerprint {}…, and the run's{} have {}…{}{}: take the "
+        "same files as the run's host (names of folders and files count)",
+        folder->entries().size(),
+        options.data_directory,
+        folder->fingerprint().short_hex(),
+        wanted.sketch ? fmt::format(" {}", wanted.sketch->files_count()) : "",
+        wanted.fingerprint.short_hex(),
+        which.empty() ? "" : "; ",
+        which);
 }
 
 }  // namespace dedloc::tasks

@@ -1,11 +1,8 @@
 // The pictures of a run whose trainers have a folder of them each (--data): opened, looked through,
 // and compared with the run's.
 //
-// A key of the run file holds the folder's fingerprint:
-//   "none"    the host's folder decides (TrainingTask::decided_config)
-//   "any"     peers may have different pictures
-//   64 hex    of the folder that everybody needs
-// A folder that differs is found here, before anything is trained.
+// A key of the run file names them (pictures_key.h). A folder that differs is found here, before
+// anything is trained, and which of its files differ is said.
 //
 // Pictures that cannot be read are left out; a warning counts them and names the first ones. The
 // folder that was opened last stays known, as a host opens its folder twice.
@@ -21,15 +18,10 @@
 #include <string_view>
 
 #include "dedloc/images/folder.h"
+#include "dedloc/tasks/pictures_key.h"
 #include "dedloc/tasks/training_task.h"
 
 namespace dedloc::tasks {
-
-inline constexpr const char* undecided_pictures = "none";
-inline constexpr const char* any_pictures = "any";
-
-// bad_input: `value` is no fingerprint, "none" or "any". `key`: "swav.pictures".
-Ok check_pictures_key(std::string_view key, const std::string& value);
 
 Result<std::shared_ptr<const images::ImageFolder>> open_pictures(const TaskOptions& options,
                                                                  std::string_view key,

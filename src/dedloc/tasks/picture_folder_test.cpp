@@ -55,6 +55,52 @@ TEST(PictureFolder, finds_out_that_it_is_not_the_runs) {
     EXPECT_NE(refused.error().message().find(hash.substr(0, 8)), std::string::npos);
 }
 
+TEST(PictureFolder, that_differs_is_refused_with_the_names_of_the_files) {
+    const TemporaryFolder host;
+    const TemporaryFolder mine;
+    for (const TemporaryFolder* folder : {&host, &mine})
+        for (int i = 0; i < 50; ++i) add_picture(*folder, fmt::format("cat/{}.png", i), 1);
+    add_picture(mine, "cat/7.png", 2);
+    add_picture(mine, "cat/new.png", 3);
+    add_picture(host, "cat/gone.png", 4);
+    const auto run = open_pictures({.data_directory = host.path()}, "swav.pictures", "none");
+    ASSERT_TRUE(run);
+    const std::string key = pictures_key_of(**run);
+    EXPECT_EQ(key.size(), pictures_key_bytes_max);
+    EXPECT_TRUE(check_pictures_key("swav.pictures", key));
+    EXPECT_TRUE(open_pictures({.data_directory = host.path()}, "swav.pictures", key));
+    const auto refused = open_pictures({.data_directory = mine.path()}, "swav.pictures", key);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind(), ErrorKind::conflict);
+    for (const char* sentence : {"cat/7.png has another content or caption there",
+                                 "cat/new.png is not among the run's",
+                                 "a picture of cat/ is missing here",
+                                 "the run's 51 have "})
+        EXPECT_NE(refused.error().message().find(sentence), std::string::npos)
+            << refused.error().message();
+    EXPECT_FALSE(check_pictures_key("swav.pictures", key + "x"));
+    EXPECT_FALSE(check_pictures_key("swav.pictures", key.substr(0, 100)));
+}
+
+TEST(PictureFolder, with_captions_in_another_order_is_told_so) {
+    const TemporaryFolder host;
+    const TemporaryFolder mine;
+    const std::string one = "{\"file\": \"1.png\", \"caption\": \"a hat\"}\n";
+    const std::string two = "{\"file\": \"2.png\", \"caption\": \"a cat\"}\n";
+    for (const TemporaryFolder* folder : {&host, &mine})
+        for (const char* name : {"1.png", "2.png"}) add_picture(*folder, name, 1);
+    host.write("captions.jsonl", as_bytes(one + two));
+    mine.write("captions.jsonl", as_bytes(two + one));
+    const auto run = open_pictures({.data_directory = host.path()}, "swav.pictures", "none");
+    ASSERT_TRUE(run);
+    const auto refused =
+        open_pictures({.data_directory = mine.path()}, "swav.pictures", pictures_key_of(**run));
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message().find("they are the same, in another order"),
+              std::string::npos)
+        << refused.error().message();
+}
+
 TEST(PictureFolder, says_what_is_missing) {
     const auto none = open_pictures({}, "swav.pictures", undecided_pictures);
     ASSERT_FALSE(none);

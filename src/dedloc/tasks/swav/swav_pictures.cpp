@@ -75,7 +75,7 @@ class FolderPictures final : public SwavPictures {
     std::uint32_t classes_count() const override {
         return std::max<std::uint32_t>(1, static_cast<std::uint32_t>(folder_->classes().size()));
     }
-    std::string fingerprint() const override { return folder_->fingerprint().hex(); }
+    std::string pictures_key() const override { return pictures_key_of(*folder_); }
     std::string description() const override {
         return fmt::format("the pictures of {} ({} in {} {}, {} held out{})",
                            path_,

@@ -34,8 +34,8 @@ class SwavPictures {
     virtual Result<images::Picture> held_out(std::uint32_t index) const = 0;
     virtual std::uint32_t held_out_label(std::uint32_t index) const = 0;
     virtual std::uint32_t classes_count() const = 0;  // 1: they have none
-    // The fingerprint of a folder, for the run file; else empty.
-    virtual std::string fingerprint() const { return {}; }
+    // The value for the run file (pictures_key.h); empty where the pictures are no folder.
+    virtual std::string pictures_key() const { return {}; }
     virtual std::string description() const = 0;
 };
 

@@ -1,7 +1,5 @@
 #include "dedloc/tasks/swav/swav_section.h"
 
-#include "dedloc/tasks/picture_folder.h"
-
 namespace dedloc::tasks {
 namespace {
 

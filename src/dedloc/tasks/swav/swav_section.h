@@ -13,6 +13,7 @@
 #include "dedloc/images/crops.h"
 #include "dedloc/run/run_file.h"
 #include "dedloc/run/task_section.h"
+#include "dedloc/tasks/pictures_key.h"
 
 namespace dedloc::tasks {
 
@@ -42,7 +43,7 @@ struct SwavKeys {
     double held_out = 0.02;
     std::uint64_t held_out_max = 10'000;
     std::uint64_t neighbours = 20;
-    std::string pictures = "none";
+    std::string pictures = undecided_pictures;
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -81,7 +82,7 @@ struct SwavKeys {
         visit("neighbours", self.neighbours, Integers{1, 1000}, "that vote on a picture's class");
         visit("pictures",
               self.pictures,
-              run::Text{.bytes_max = 64},
+              run::Text{.bytes_max = pictures_key_bytes_max},
               "fingerprint of the folder; none: of the host's; any: peers' may differ");
     }
 

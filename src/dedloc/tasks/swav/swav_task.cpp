@@ -44,10 +44,10 @@ class SwavTask final : public TrainingTask {
             setup_.config.precision);
     }
     std::optional<run::TaskConfig> decided_config() const override {
-        if (setup_.keys.pictures != undecided_pictures || setup_.pictures->fingerprint().empty())
+        if (setup_.keys.pictures != undecided_pictures || setup_.pictures->pictures_key().empty())
             return std::nullopt;
         SwavKeys keys = setup_.keys;
-        keys.pictures = setup_.pictures->fingerprint();
+        keys.pictures = setup_.pictures->pictures_key();
         run::TaskConfig decided = setup_.config;
         decided.set_section(run::section_from(swav_section_name, std::move(keys)));
         return decided;

@@ -250,7 +250,7 @@ Result<std::shared_ptr<const CaptionTokens>> Opening::tokens() {
     tokens->train_captions = captions_of(*folder_, train_);
     tokens->held_out_captions = captions_of(*folder_, held_out_);
     tokens->held_out_pictures = held_out_;
-    tokens->pictures_hash = folder_->fingerprint();
+    tokens->pictures_key = pictures_key_of(*folder_);
     tokens->folder = folder_;
     return std::shared_ptr<const CaptionTokens>(std::move(tokens));
 }

@@ -39,7 +39,7 @@ struct CaptionTokens {
     std::vector<std::size_t> held_out_pictures;  // numbers in the folder
     std::shared_ptr<const PictureCodec> codec;
     std::shared_ptr<const images::ImageFolder> folder;  // null: made up
-    Digest pictures_hash;
+    std::string pictures_key = Digest().hex();          // tasks/pictures_key.h
 
     // With options.unprepared nothing is trained or encoded that is not in the cache already, and
     // without a folder all is made up: the sizes are right, and the numbers random.

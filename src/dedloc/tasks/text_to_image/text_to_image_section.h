@@ -10,6 +10,7 @@
 
 #include "dedloc/base/bytes.h"
 #include "dedloc/run/task_section.h"
+#include "dedloc/tasks/pictures_key.h"
 #include "dedloc/tasks/text_to_image/text_to_image_config.h"
 
 namespace dedloc::tasks {
@@ -94,7 +95,7 @@ struct PicturesKeys {
               "none: of the autoencoder that the host trains; others get it from their peers");
         visit("pictures_hash",
               self.pictures_hash,
-              run::Text{.bytes_max = 64},
+              run::Text{.bytes_max = pictures_key_bytes_max},
               "none: of the pictures that the host has; any: peers may have different ones");
     }
 };

@@ -132,7 +132,7 @@ std::optional<run::TaskConfig> TextToImageTask::decided_config() const {
     if (!tokens_->folder || tokens_->codec->file().empty()) return std::nullopt;
     PicturesKeys keys = pictures_keys(config_);
     keys.codes_hash = tokens_->codec->hash().hex();
-    if (keys.pictures_hash == undecided_pictures) keys.pictures_hash = tokens_->pictures_hash.hex();
+    if (keys.pictures_hash == undecided_pictures) keys.pictures_hash = tokens_->pictures_key;
     run::TaskConfig decided = config_;
     decided.set_section(run::section_from(pictures_section_name, std::move(keys)));
     return decided;
