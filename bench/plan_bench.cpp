@@ -3,7 +3,7 @@
 //   plan_bench [--quick]      prints one JSON object, seconds, the median of several calls:
 //     plan_N_s        split_elements with minimum parts: what a plan of one group is made of
 //     plan_N_full_s   make_plan: with what else was possible, advice and sentences
-//     plan_256_links_s  split_elements with a limit for every single link (GLPK)
+//     plan_256_links_s  split_elements with a limit for every single link
 //     plan_256_grid_s   make_grid with groups of at most 64, as the leader of 256 calls it
 
 #include <CLI/App.hpp>

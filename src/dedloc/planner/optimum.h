@@ -2,7 +2,8 @@
 // integers, names and minimum parts. Input is checked already: check_network.
 //
 // Cost:   optimum_without_links: about 15 passes over the peers.
-// Thread: any (GLPK keeps its state per thread).
+//         optimum_with_links: link_programme.cpp.
+// Thread: any.
 
 #pragma once
 #include <limits>
@@ -36,8 +37,8 @@ inline constexpr double unlimited = std::numeric_limits<double>::infinity();
 // Exact: bisection, whose upper end Newton's method has brought near.
 Optimum optimum_without_links(std::span<const PeerRates> peers, const OwnerLimits& limits);
 
-// GLPK, with the limits of links that bind added as they turn out to be violated. Owners that miss
-// somebody get 0. Errors: local_fault (the solver gave up).
+// The dual simplex method. Owners that miss somebody get 0.
+// Errors: local_fault (the solver gave up).
 Result<Optimum> optimum_with_links(std::span<const PeerRates> peers,
                                    const OwnerLimits& limits,
                                    std::span<const LinkLimit> links);

@@ -59,7 +59,7 @@ struct ComputeChoice {
 };
 
 // Errors: bad_input    a speed is negative or not finite, or no choice makes any progress.
-//         local_fault  GLPK gave up.
+//         local_fault  the linear programme with limits of links was given up.
 Result<ComputeChoice> choose_computing(const ComputeQuestion& question);
 
 struct AggregatorAdvice {

@@ -8,12 +8,11 @@
 //     download   r_i (X - m_i) + (C - c_i) m_i <= d_i
 //     link i->k  c_i m_k + r_k m_i             <= t_ik   (only where there is a limit)
 // Without limits of links X is found by bisection down to the last bit (optimum.h), with them by
-// GLPK (link_programme.cpp). Special cases come out by themselves: equal links give a butterfly
-// all-reduce, one fast peer a parameter server, fast aggregators BytePS, and slow peers or those
-// that somebody cannot reach own nothing.
+// the dual simplex method (link_programme.cpp). Special cases come out by themselves: equal links
+// give a butterfly all-reduce, one fast peer a parameter server, fast aggregators BytePS, and slow
+// peers or those that somebody cannot reach own nothing.
 //
-// Pure functions in plain double arithmetic: the same input gives the same plan on every machine
-// (with limits of links: on every machine with the same GLPK).
+// Pure functions in plain double arithmetic: the same input gives the same plan on every machine.
 //
 // Source: DeDLOC, arXiv:2106.10207, section 3.2.
 // Deviation: the paper lets different receivers take a range from different owners; we do not,
@@ -84,7 +83,7 @@ struct Split {
 //                      links or elements, no contributor, nobody may own a part, a peer that has
 //                      to send or receive cannot at all, or no owner reaches everybody (the
 //                      sentence says which peer).
-//         local_fault  GLPK gave up.
+//         local_fault  the linear programme with limits of links was given up.
 Result<Split> split_elements(std::span<const PeerRates> peers,
                              std::uint64_t elements_count,
                              const SplitOptions& options = {});

@@ -313,6 +313,42 @@ class GlpkJudge {
     int size_;
 };
 
+// All pairs of 64 are limited, by a few equal rates: many ways are equally good, and many steps
+// gain nothing.
+TEST(Split, with_many_equal_limits_of_links_still_ends_at_the_optimum) {
+    for (std::uint64_t seed = 0; seed < 5; ++seed) {
+        Random random(seed);
+        const std::vector<PeerRates> peers(64, {.upload_per_s = 1e6, .download_per_s = 1e6});
+        std::vector<LinkLimit> links;
+        for (std::uint32_t from = 0; from < peers.size(); ++from)
+            for (std::uint32_t to = 0; to < peers.size(); ++to)
+                if (from != to)
+                    links.push_back({from, to, 1000.0 * static_cast<double>(1 + random.below(4))});
+        constexpr std::uint64_t elements = std::uint64_t{1} << 50;
+        const auto split = split_elements(peers, elements, {.links = links});
+        ASSERT_TRUE(split) << split.error().message();
+        // Every pair shares at least 1000 a second, so 500 each are possible; nobody has a partner
+        // with whom it could have more, as one of 63 links has the lowest limit nearly surely.
+        EXPECT_NEAR(static_cast<double>(elements) / split->seconds, 64 * 500, 1e-3)
+            << "seed " << seed;
+    }
+}
+
+TEST(Split, gives_nothing_to_the_slowest_beyond_what_a_programme_with_links_holds) {
+    constexpr std::size_t peers_count = 1100;
+    Random random(1);
+    std::vector<PeerRates> peers(peers_count);
+    for (PeerRates& peer : peers)
+        peer = {.upload_per_s = random.uniform(1e6, 2e6), .download_per_s = 4e6};
+    const std::vector<LinkLimit> links = {{0, 1, 1}, {2, 3, 1}};
+    const auto split = split_elements(peers, std::uint64_t{1} << 50, {.links = links});
+    ASSERT_TRUE(split) << split.error().message();
+    std::size_t owners = 0;
+    for (const std::uint64_t part : split->part_elements) owners += part > 0 ? 1 : 0;
+    EXPECT_LE(owners, 1024u);
+    EXPECT_GT(owners, 900u);
+}
+
 TEST(Split, a_thousand_random_groups_reach_the_optimum_that_glpk_finds) {
     int solved = 0;
     double worst = 0;
