@@ -32,11 +32,12 @@ class FailingExpert final : public experts::ExpertBackend {
         if (random_.chance(part_)) return failure();
         return inner_->forward(inputs);
     }
-    Result<std::vector<Tensor>> backward(const std::vector<Tensor>& inputs,
-                                         const std::vector<Tensor>& gradients) override {
+    Result<experts::ExpertGradient> gradient(const std::vector<Tensor>& inputs,
+                                             const std::vector<Tensor>& gradients) override {
         if (random_.chance(part_)) return failure();
-        return inner_->backward(inputs, gradients);
+        return inner_->gradient(inputs, gradients);
     }
+    void apply(std::span<const float> gradient) override { inner_->apply(gradient); }
     std::vector<state::Section> snapshot() const override { return inner_->snapshot(); }
     Ok load(const std::vector<state::Section>& sections, std::uint64_t updates) override {
         return inner_->load(sections, updates);
