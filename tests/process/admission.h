@@ -3,7 +3,10 @@
 // others' steps go on. Then a member that trains is revoked: nothing of it is in a step from two
 // steps later on.
 //
-// Cost: four processes and a dozen short ones, some 40 s. Errors: local_fault.
+// A second run is about authority (authority_run.h): co-organisers, clocks that leap, an organiser
+// that comes back, a key that is used twice.
+//
+// Cost: four processes and a dozen short ones twice, two or three minutes. Errors: local_fault.
 
 #pragma once
 #include <string>

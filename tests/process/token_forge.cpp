@@ -66,8 +66,12 @@ std::vector<Intruder> TokenForge::intruders(const std::string& revoked) const {
          }});
     all.push_back({"old-delegation", "may issue no longer", [this](const PeerId& own) {
                        const security::IdentitySigner once(security::Identity::generate());
-                       auto delegation =
-                           admission::delegate_to(authority_, run_, once.id(), wall_s() - hour_s);
+                       auto delegation = admission::delegate_to(authority_,
+                                                                run_,
+                                                                {.subject = "carla",
+                                                                 .issuer = once.id(),
+                                                                 .named_by = "olga",
+                                                                 .not_after = wall_s() - hour_s});
                        return signed_by(once, run_, own, std::move(delegation));
                    }});
     all.push_back({"revoked",

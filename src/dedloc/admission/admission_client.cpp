@@ -111,6 +111,8 @@ bool is_renewal_due(ByteView token, WallSeconds now) {
     if (!decoded) return true;
     const auto issued = static_cast<WallSeconds>(decoded->issued_at);
     const auto ends = static_cast<WallSeconds>(decoded->not_after);
+    // A clock that was wrong for a moment made one for another time.
+    if (issued > now + admission::clock_skew_max) return true;
     return now > issued + (ends - issued) / 2;
 }
 

@@ -32,7 +32,7 @@ Task<Result<Admitted>> token_for(p2p::Host& host,
 Result<Admitted> kept_token(runtime::Disk& disk);  // not_found; bad_input: no token
 Ok keep_token(runtime::Disk& disk, const Admitted& admitted);
 
-// Half of its time is over. A token that cannot be read is due as well.
+// Half of its time is over, or it is of a time to come. A token that cannot be read is due as well.
 bool is_renewal_due(ByteView token, WallSeconds now);
 
 }  // namespace dedloc::admission

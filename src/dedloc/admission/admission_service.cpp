@@ -96,6 +96,7 @@ std::vector<Bytes> AdmissionService::known_revocations() const {
 void AdmissionService::obey(const std::string& person) {
     if (!authorizer_->obey(person)) return;
     tell_revoked(person);
+    if (issuer_) issuer_->revoked(person);
     callbacks_.part_from_revoked();
 }
 
@@ -108,6 +109,8 @@ void AdmissionService::tell_revoked(const std::string& person) {
         fmt::format("the organiser has revoked the admission of {}{}",
                     person,
                     is_ours ? ", whose token this peer has: it takes part no longer" : ""));
+    if (is_ours && issuer_ && issuer_->is_delegated()) issuer_.reset();
+    if (authorizer_->own_chain_is_revoked()) next_renewal_ = node_.clock.now();
 }
 
 // True: there was news. The first that is none of this run ends it.
@@ -121,6 +124,7 @@ bool AdmissionService::take_revocations(const std::vector<Bytes>& revocations) {
         const auto decoded = wire::decode<admission::Revocation>(revocation);
         if (!decoded) continue;
         tell_revoked(decoded->subject);
+        if (issuer_) issuer_->revoked(decoded->subject);
     }
     return is_news;
 }
@@ -132,6 +136,7 @@ void AdmissionService::spread() {
 }
 
 void AdmissionService::greet(const PeerId& member) {
+    if (issuer_) issuer_->met(authorizer_->person(member), member, authorizer_->let_in_by(member));
     if (!authorizer_->revocations().empty())
         scope_.spawn("tell of revocations", send_revocations(member));
 }
@@ -142,14 +147,19 @@ Task<void> AdmissionService::send_revocations(PeerId to) {
     std::string method = revoked_method;
     Bytes bytes = wire::encode(message);
     const TimePoint deadline = node_.clock.now() + answer_patience;
+    const PeerId peer = to;
     (void)co_await host_.call(std::move(to), std::move(method), std::move(bytes), deadline);
+    // It knows now. What it has open here ends, downloads and streams too.
+    if (authorizer_->rules().revoked.contains(authorizer_->person(peer))) host_.disconnect(peer);
 }
 
 Task<void> AdmissionService::look_loop() {
     for (;;) {
         if (issuer_ && take_revocations(issuer_->look())) spread();
         const TimePoint now = node_.clock.now();
-        if (now >= next_renewal_ && is_renewal_due(authorizer_->own(), node_.clock.wall_now())) {
+        const bool is_due = is_renewal_due(authorizer_->own(), node_.clock.wall_now()) ||
+                            authorizer_->own_chain_is_revoked();
+        if (now >= next_renewal_ && is_due) {
             next_renewal_ = now + renewal_pause;
             co_await renew();
         }
@@ -158,8 +168,8 @@ Task<void> AdmissionService::look_loop() {
 }
 
 Task<void> AdmissionService::renew() {
-    if (issuer_) {
-        if (auto own = issuer_->own_token(host_.id())) authorizer_->set_own(*std::move(own));
+    if (issuer_ && !issuer_->is_delegated()) {
+        take_own_token();
         co_return;
     }
     std::string why = "no organiser is in reach";
@@ -176,11 +186,20 @@ Task<void> AdmissionService::renew() {
         }
         why = admitted.error().message();
     }
+    // A co-organiser helps itself until the organiser is there, who extends its right as well.
+    if (issuer_) {
+        take_own_token();
+        co_return;
+    }
     if (std::exchange(renewal_failed_, true)) co_return;
     callbacks_.tell(
         events::RenewalFailed{},
         {},
         fmt::format("this peer's token could not be renewed: {}; it is tried again", why));
+}
+
+void AdmissionService::take_own_token() {
+    if (auto own = issuer_->own_token(host_.id())) authorizer_->set_own(*std::move(own));
 }
 
 void AdmissionService::take_token(const Admitted& admitted) {

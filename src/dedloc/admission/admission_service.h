@@ -64,6 +64,7 @@ class AdmissionService {
     Task<void> send_revocations(PeerId to);
     bool take_revocations(const std::vector<Bytes>& revocations);
     void take_token(const Admitted& admitted);
+    void take_own_token();
     void take_delegation(const admission::Delegation& delegation, const std::string& name);
     void spread();
     std::vector<Bytes> known_revocations() const;

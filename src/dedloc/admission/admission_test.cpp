@@ -41,6 +41,7 @@ struct InvitedPeer {
                      authorizer,
                      1s,
                      membership::peers_max,
+                     {{admission_method, "as in a run"}},
                      callbacks()),
           admission(node.runtime(), node.host(), authorizer, std::move(issuer), service()) {
         status.peer = node.id();
@@ -289,6 +290,109 @@ TEST_F(AdmissionTest, who_is_revoked_is_out_in_seconds_everywhere_and_told_so) {
     const auto again = meet(ana, organiser);
     ASSERT_FALSE(again);
     EXPECT_NE(again.error().message().find("revoked"), std::string::npos);
+}
+
+TEST_F(AdmissionTest, a_revoked_co_organiser_lets_nobody_in) {
+    auto carla = std::make_unique<Member>(*this, "carla", true);
+    pass(5s);
+    // It signs a token later, away from the others.
+    const auto kept = kept_token(carla->node.runtime().disk);
+    ASSERT_TRUE(kept && kept->delegation);
+    InvitedPeer mallory(world.add_node());
+    const admission::Token token =
+        *admission::issue_token(carla->node.signer(),
+                                run_hash(invited_run()),
+                                {.subject = "mallory", .holder = mallory.node.id()},
+                                mallory.node.clock().wall_now() - 2 * hour,
+                                kept->delegation);
+    revoke("carla");
+    pass(3s);
+    EXPECT_FALSE(carla->admission.lets_in()) << "it was told, and is honest";
+    Admitted own;
+    own.token = admission::encode_token(token);
+    mallory.begin(own);
+    const auto met = meet(mallory, organiser);
+    ASSERT_FALSE(met);
+    EXPECT_NE(met.error().message().find("carla"), std::string::npos) << met.error().message();
+    stop(mallory);
+}
+
+TEST_F(AdmissionTest, people_whom_a_revoked_co_organiser_had_let_in_stay_and_can_be_revoked) {
+    auto carla = std::make_unique<Member>(*this, "carla", true);
+    InvitedPeer ana(world.add_node());
+    const auto delegation = kept_token(carla->node.runtime().disk)->delegation;
+    Admitted own;
+    own.token =
+        admission::encode_token(*admission::issue_token(carla->node.signer(),
+                                                        run_hash(invited_run()),
+                                                        {.subject = "ana", .holder = ana.node.id()},
+                                                        ana.node.clock().wall_now(),
+                                                        delegation));
+    ana.begin(own);
+    ASSERT_TRUE(meet(ana, organiser));
+    EXPECT_EQ(book->book().people().at("ana").let_in_by, "carla");
+    revoke("carla");
+    pass(1h);
+    EXPECT_TRUE(organiser.membership.is_member(ana.node.id()));
+    EXPECT_EQ(organiser.authorizer->let_in_by(ana.node.id()), "") << "the organiser signed anew";
+    revoke("ana");
+    EXPECT_FALSE(organiser.membership.is_member(ana.node.id()));
+    EXPECT_TRUE(ana.own_revocation);
+    stop(ana);
+}
+
+TEST_F(AdmissionTest, a_co_organiser_revokes_others_for_good_and_the_organiser_never) {
+    Member ben(*this, "ben");
+    auto carla = std::make_unique<Member>(*this, "carla", true);
+    pass(5s);
+    const auto wish_of_carla = [&](const std::string& name) {
+        Wish revocation;
+        revocation.kind = WishKind::revoke;
+        revocation.name = name;
+        const std::string path = fmt::format("{}/{}", wishes_folder, name);
+        runtime::Disk& disk = carla->node.runtime().disk;
+        ASSERT_TRUE(disk.write_atomically(path, wire::encode(revocation)));
+        pass(3s);
+    };
+    wish_of_carla("olga");
+    EXPECT_TRUE(organiser.membership.is_member(carla->node.id()));
+    EXPECT_TRUE(ben.membership.is_member(organiser.node.id()));
+    wish_of_carla("ben");
+    EXPECT_FALSE(organiser.membership.is_member(ben.node.id()));
+    EXPECT_TRUE(book->book().revoked().contains("ben")) << "the organiser signs it, too";
+    revoke("carla");
+    Member dora(*this, "dora");
+    pass(3s);
+    EXPECT_TRUE(dora.was_told("revoked the admission of ben"));
+}
+
+TEST_F(AdmissionTest, a_co_organisers_right_is_extended_while_it_takes_part) {
+    Member carla(*this, "carla", true);
+    const auto first = kept_token(carla.node.runtime().disk);
+    ASSERT_TRUE(first && first->delegation);
+    pass(4h);
+    EXPECT_TRUE(organiser.membership.is_member(carla.node.id()));
+    EXPECT_TRUE(carla.admission.lets_in());
+    const auto kept = kept_token(carla.node.runtime().disk);
+    ASSERT_TRUE(kept && kept->delegation);
+    EXPECT_GT(kept->delegation->not_after, first->delegation->not_after);
+}
+
+TEST_F(AdmissionTest, a_clock_that_was_wrong_for_ten_seconds_shuts_nobody_out) {
+    Member ana(*this, "ana");
+    Member ben(*this, "ben");
+    pass(10s);
+    for (InvitedPeer* whose : {&organiser, static_cast<InvitedPeer*>(&ana)})
+        for (const Duration leap : {Duration(26h), Duration(-26h)}) {
+            whose->node.step_wall_clock(leap);
+            pass(10s);
+            whose->node.step_wall_clock(-leap);
+            pass(30s);
+            for (const InvitedPeer* one : {&ana, &ben})
+                EXPECT_TRUE(organiser.membership.is_member(one->node.id()));
+            EXPECT_TRUE(ana.membership.is_member(organiser.node.id()));
+            EXPECT_TRUE(ana.membership.is_member(ben.node.id()));
+        }
 }
 
 TEST_F(AdmissionTest, a_wish_that_makes_no_sense_is_refused_in_words) {

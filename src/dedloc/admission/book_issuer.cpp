@@ -21,6 +21,12 @@ Result<std::unique_ptr<BookIssuer>> BookIssuer::open(runtime::Disk& disk,
         return bytes.error();
     }
     book.set_token_lifetime(right.token_lifetime);
+    if (right.own_name.empty()) right.own_name = book.organiser();
+    if (right.own_name.empty()) right.own_name = right.usual_name;
+    if (book.organiser() != right.own_name) {
+        book.set_organiser(right.own_name);
+        DEDLOC_TRY_VOID(disk.write_atomically(std::string(book_file), book.encode()));
+    }
     return std::unique_ptr<BookIssuer>(
         new BookIssuer(disk, clock, verifier, run, std::move(right), std::move(book)));
 }
@@ -49,8 +55,13 @@ Issued BookIssuer::with_delegation(admission::Token token, const PeerId& peer) c
     Issued issued{.token = std::move(token)};
     const auto person = book_.people().find(issued.token.subject);
     if (!right_.delegation && person != book_.people().end() && person->second.organises)
-        issued.delegation = admission::delegate_to(
-            *right_.signer, run_, peer, clock_.wall_now() + delegation_lifetime);
+        issued.delegation =
+            admission::delegate_to(*right_.signer,
+                                   run_,
+                                   {.subject = issued.token.subject,
+                                    .issuer = peer,
+                                    .named_by = right_.own_name,
+                                    .not_after = clock_.wall_now() + delegation_lifetime});
     return issued;
 }
 
@@ -74,6 +85,22 @@ Result<Issued> BookIssuer::renew(ByteView token,
     return with_delegation(std::move(fresh), peer);
 }
 
+// A book that cannot be written knows them as long as this process lives.
+void BookIssuer::met(const std::string& person,
+                     const PeerId& device,
+                     const std::string& let_in_by) {
+    // A co-organiser's token says nobody where the organiser signed it.
+    const bool by_organiser = let_in_by.empty() && right_.delegation;
+    const std::string& by = by_organiser ? right_.delegation->named_by : let_in_by;
+    if (by.empty() || by == right_.own_name || !book_.meet(person, device, by)) return;
+    (void)disk_.write_atomically(std::string(book_file), book_.encode());
+}
+
+void BookIssuer::revoked(const std::string& person) {
+    if (person == right_.own_name || !book_.take_revocation(person)) return;
+    (void)disk_.write_atomically(std::string(book_file), book_.encode());
+}
+
 Result<Bytes> BookIssuer::own_token(const PeerId& self) {
     const admission::Grant grant{
         .subject = right_.own_name, .holder = self, .lifetime = right_.token_lifetime};
@@ -83,9 +110,22 @@ Result<Bytes> BookIssuer::own_token(const PeerId& self) {
     return admission::encode_token(token);
 }
 
+Ok BookIssuer::check_may_revoke(const std::string& name) const {
+    if (name == right_.own_name)
+        return make_error(ErrorKind::bad_input,
+                          "{} organises the run from this machine; revoke others, or end the run",
+                          name);
+    if (right_.delegation && name == right_.delegation->named_by)
+        return make_error(ErrorKind::denied,
+                          "{} began the run: a co-organiser cannot revoke its organiser",
+                          name);
+    return {};
+}
+
 Ok BookIssuer::grant(const Wish& wish) {
     InviteBook next = book_;
     if (wish.kind == WishKind::revoke) {
+        DEDLOC_TRY_VOID(check_may_revoke(wish.name));
         DEDLOC_TRY_VOID(next.revoke(wish.name));
         return keep(std::move(next));
     }

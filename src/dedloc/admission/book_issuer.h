@@ -54,7 +54,8 @@ class BookIssuer final : public Issuer {
     struct Right {
         std::shared_ptr<const security::Signer> signer;  // the authority's, or this peer's with
         std::optional<admission::Delegation> delegation{};
-        std::string own_name{};  // the organiser's
+        std::string own_name{};  // the organiser's; empty: as the book says, else the usual one
+        std::string usual_name{};
         WallSeconds token_lifetime = admission::token_lifetime;
     };
     // Reads the book, or begins one. Errors: as InviteBook::decode; local_fault.
@@ -68,6 +69,11 @@ class BookIssuer final : public Issuer {
     Result<Issued> renew(ByteView token,
                          const PeerId& peer,
                          const admission::Rules& rules) override;
+    void met(const std::string& person,
+             const PeerId& device,
+             const std::string& let_in_by) override;
+    void revoked(const std::string& person) override;
+    bool is_delegated() const override { return right_.delegation.has_value(); }
     Result<Bytes> own_token(const PeerId& self) override;
     std::vector<Bytes> look() override;
 
@@ -83,6 +89,7 @@ class BookIssuer final : public Issuer {
     // Writes the book as `next` and keeps it; on failure the old one stays.
     Ok keep(admission::InviteBook next);
     Ok grant(const Wish& wish);
+    Ok check_may_revoke(const std::string& name) const;
     void grant_wishes();
     Issued with_delegation(admission::Token token, const PeerId& peer) const;
 

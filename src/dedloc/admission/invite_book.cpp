@@ -1,6 +1,7 @@
 #include "dedloc/admission/invite_book.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
@@ -13,12 +14,14 @@ struct StoredBook {
     Digest run;
     std::uint64_t serial = 0;
     std::vector<Person> people;
+    std::string organiser{};
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.run);
         visit(2, self.serial);
         visit(3, self.people, people_max);
+        visit(4, self.organiser);
     }
 };
 
@@ -28,9 +31,16 @@ Error refused_code(std::string_view why) {
 
 }  // namespace
 
-std::size_t Person::devices() const {
+std::size_t Person::redeemed() const {
     return static_cast<std::size_t>(
         std::ranges::count_if(codes, [](const Code& code) { return code.redeemed != 0; }));
+}
+
+bool Person::has(const PeerId& device) const {
+    return std::ranges::find(met, device) != met.end() ||
+           std::ranges::any_of(codes, [&device](const Code& code) {
+               return code.redeemed != 0 && code.device == device;
+           });
 }
 
 Result<InviteBook> InviteBook::decode(ByteView bytes, const Digest& run) {
@@ -45,6 +55,7 @@ Result<InviteBook> InviteBook::decode(ByteView bytes, const Digest& run) {
                           run.short_hex());
     InviteBook book(run);
     book.serial_ = stored->serial;
+    if (check_subject(stored->organiser)) book.organiser_ = std::move(stored->organiser);
     for (Person& person : stored->people) {
         DEDLOC_TRY_VOID(check_subject(person.name));
         std::string name = person.name;
@@ -55,7 +66,7 @@ Result<InviteBook> InviteBook::decode(ByteView bytes, const Digest& run) {
 }
 
 Bytes InviteBook::encode() const {
-    StoredBook stored{run_, serial_, {}};
+    StoredBook stored{run_, serial_, {}, organiser_};
     for (const auto& [name, person] : people_) stored.people.push_back(person);
     return wire::encode(stored);
 }
@@ -89,7 +100,8 @@ Ok InviteBook::invite(const std::string& name,
     std::erase_if(person.codes, [now](const Code& old) {
         return old.redeemed == 0 && static_cast<WallSeconds>(old.not_after) < now;
     });
-    const std::size_t open = person.codes.size() - person.devices();
+    person.let_in_by.clear();
+    const std::size_t open = person.codes.size() - person.redeemed();
     if (open >= codes_open_max || person.devices() >= devices_max)
         return make_error(ErrorKind::overloaded,
                           "{} has {} devices and {} invitations that wait to be used",
@@ -116,9 +128,27 @@ Ok InviteBook::let_organise(const std::string& name) {
 
 const Person* InviteBook::person_of(const PeerId& device) const {
     for (const auto& [name, person] : people_)
-        for (const Code& code : person.codes)
-            if (code.redeemed != 0 && code.device == device) return &person;
+        if (person.has(device)) return &person;
     return nullptr;
+}
+
+bool InviteBook::has_room_for_met() const {
+    const auto met = std::ranges::count_if(
+        people_, [](const auto& entry) { return !entry.second.let_in_by.empty(); });
+    return static_cast<std::size_t>(met) < met_people_max && people_.size() < people_max;
+}
+
+bool InviteBook::meet(const std::string& name, const PeerId& device, const std::string& by) {
+    if (by.empty() || !check_subject(name)) return false;
+    auto found = people_.find(name);
+    if (found == people_.end()) {
+        if (!has_room_for_met()) return false;
+        found = people_.emplace(name, Person{.name = name, .codes = {}, .let_in_by = by}).first;
+    }
+    Person& person = found->second;
+    if (person.has(device) || person.devices() >= devices_max) return false;
+    person.met.push_back(device);
+    return true;
 }
 
 std::optional<InviteBook::Found> InviteBook::find(const Digest& hash) {
@@ -171,17 +201,18 @@ Result<Token> InviteBook::renew(ByteView old_token,
                                 const security::Signer& signer,
                                 const security::Verifier& verifier,
                                 const std::optional<Delegation>& delegation) {
-    // An old token was right at the time that it says.
+    Rules now_in_force = rules;
+    now_in_force.revoked.merge(revoked());
+    const Person* const known = person_of(peer);
     const auto decoded =
         wire::decode<Token>(old_token.first(std::min(old_token.size(), token_bytes_max)));
-    WallSeconds then = now;
-    if (decoded) then = std::min(now, static_cast<WallSeconds>(decoded->not_after));
-    Rules at_the_time = rules;
-    at_the_time.revoked.merge(revoked());
-    const Verdict verdict = judge_token(old_token, peer, then, at_the_time, verifier);
+    const bool is_known = known != nullptr && decoded && known->name == decoded->subject;
+    const Verdict verdict = judge_old_token(old_token, peer, now, now_in_force, verifier, is_known);
     if (!verdict) return verdict.refused().as_error();
-    if (now - then > renewal_max)
-        return refused_code(fmt::format("the token expired {} ago", duration_in_words(now - then)));
+    const auto ended = static_cast<WallSeconds>(verdict.token().not_after);
+    if (now - ended > renewal_max)
+        return refused_code(
+            fmt::format("the token expired {} ago", duration_in_words(now - ended)));
     return give(verdict.token().subject, peer, now, signer, delegation);
 }
 
@@ -189,11 +220,22 @@ Ok InviteBook::revoke(const std::string& name) {
     const auto found = people_.find(name);
     if (found == people_.end())
         return make_error(
-            ErrorKind::not_found, "nobody called \"{}\" was invited from this machine", name);
+            ErrorKind::not_found,
+            "nobody called \"{}\" was invited from this machine, and members have met nobody of "
+            "that name",
+            name);
     if (found->second.revoked)
         return make_error(ErrorKind::conflict, "{} is revoked already", name);
     found->second.revoked = true;
     return {};
+}
+
+bool InviteBook::take_revocation(const std::string& name) {
+    if (!check_subject(name)) return false;
+    if (!people_.contains(name) && people_.size() >= people_max) return false;
+    Person& person = people_[name];
+    person.name = name;
+    return !std::exchange(person.revoked, true);
 }
 
 std::set<std::string> InviteBook::revoked() const {

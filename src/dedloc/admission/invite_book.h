@@ -5,6 +5,9 @@
 //   redeem(code, peer)   a token bound to the peer's key; once. The same peer may ask again, as the
 //                        answer may have been lost on the way
 //   renew(token, peer)   a newer token for a device whose old one any issuer of the run has signed
+//   meet(name, device)   notes somebody whom a co-organiser let in, once members have met them:
+//   this
+//                        organiser renews their tokens, too, and can revoke them
 //   revoke(name)         no more tokens for this person
 //
 // Codes are kept as hashes: who reads the book cannot join with what stands in it. The book is a
@@ -28,7 +31,9 @@ inline constexpr std::size_t people_max = 4096;    // names in one book
 inline constexpr std::size_t devices_max = 64;     // keys of one person: a class room's computers
 inline constexpr std::size_t organisers_max = 8;   // beside the authority: each can let anybody in
 inline constexpr std::size_t codes_open_max = 64;  // of one person, not redeemed yet
-inline constexpr std::size_t code_bytes = 16;      // nobody guesses one
+// Let in by others: a co-organiser who lets in thousands must not take all the room of a book.
+inline constexpr std::size_t met_people_max = people_max / 2;
+inline constexpr std::size_t code_bytes = 16;  // nobody guesses one
 inline constexpr WallSeconds code_lifetime = 7 * 24 * 3600.0;
 inline constexpr std::size_t book_bytes_max = 64u << 20;
 // A device that was away for longer asks for a new invitation: its key may have been lost.
@@ -53,7 +58,9 @@ struct Person {
     std::string name;
     std::vector<Code> codes;
     bool revoked = false;
-    bool organises = false;  // their devices may let people in, too
+    bool organises = false;     // their devices may let people in, too
+    std::vector<PeerId> met{};  // devices that another organiser let in
+    std::string let_in_by{};    // the first of those; empty: invited with this book
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -61,9 +68,13 @@ struct Person {
         visit(2, self.codes, devices_max + codes_open_max);
         visit(3, self.revoked);
         visit(4, self.organises);
+        visit(5, self.met, devices_max);
+        visit(6, self.let_in_by);
     }
 
-    std::size_t devices() const;
+    std::size_t redeemed() const;  // codes
+    std::size_t devices() const { return redeemed() + met.size(); }
+    bool has(const PeerId& device) const;
 };
 
 class InviteBook {
@@ -79,7 +90,10 @@ class InviteBook {
     Ok invite(const std::string& name, const Digest& hash, WallSeconds now, WallSeconds lifetime);
     // The person may let others in from now on. overloaded: organisers_max do already.
     Ok let_organise(const std::string& name);
-    // The person whose device redeemed a code; null: of nobody in this book.
+    // A member of that name showed a token that `by` signed; empty: this organiser. True: that is
+    // news. Where there is no room for it, it is forgotten.
+    bool meet(const std::string& name, const PeerId& device, const std::string& by);
+    // The person of a device; null: of nobody in this book.
     const Person* person_of(const PeerId& device) const;
     Result<Token> redeem(ByteView code,
                          const PeerId& peer,
@@ -94,9 +108,15 @@ class InviteBook {
                         const security::Verifier& verifier,
                         const std::optional<Delegation>& delegation);
     Ok revoke(const std::string& name);
+    // The same, of a person whom another organiser has revoked. True: it is news.
+    bool take_revocation(const std::string& name);
 
     // The lifetime of the tokens that it gives; not kept with the book.
     void set_token_lifetime(WallSeconds lifetime) { token_lifetime_ = lifetime; }
+
+    // The name of the one whose book it is.
+    void set_organiser(std::string name) { organiser_ = std::move(name); }
+    const std::string& organiser() const { return organiser_; }
 
     const std::map<std::string, Person>& people() const { return people_; }
     std::set<std::string> revoked() const;
@@ -114,6 +134,9 @@ class InviteBook {
                        const std::optional<Delegation>& delegation);
 
     Digest run_;
+    bool has_room_for_met() const;
+
+    std::string organiser_;
     std::uint64_t serial_ = 0;  // of the newest token
     std::map<std::string, Person> people_;
     WallSeconds token_lifetime_ = token_lifetime;

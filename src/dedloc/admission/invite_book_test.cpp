@@ -73,7 +73,12 @@ TEST_F(InviteBookTest, another_issuers_token_is_renewed_and_a_revoked_persons_is
     const Token token = *redeem(invited("ana"), laptop);
     InviteBook elsewhere(run);
     const security::ToySigner helper(9);
-    const Delegation delegation = delegate_to(organiser, run, helper.id(), monday + 30 * day);
+    const Delegation delegation = delegate_to(organiser,
+                                              run,
+                                              {.subject = "bea",
+                                               .issuer = helper.id(),
+                                               .named_by = "olga",
+                                               .not_after = monday + 30 * day});
     const auto renewed = elsewhere.renew(
         encode_token(token), laptop, monday + 2 * day, rules, helper, verifier, delegation);
     ASSERT_TRUE(renewed) << renewed.error().message();
@@ -94,6 +99,34 @@ TEST_F(InviteBookTest, revoking_ends_open_invitations_and_makes_no_sense_twice) 
     EXPECT_FALSE(redeem(code, laptop));
     EXPECT_FALSE(book.invite("ana", random.bytes(code_bytes), monday, code_lifetime));
     EXPECT_EQ(book.revoked(), std::set<std::string>{"ana"});
+}
+
+TEST_F(InviteBookTest, people_let_in_by_others_are_renewed_and_can_be_revoked) {
+    const security::ToySigner helper(9);
+    const Delegation delegation = delegate_to(
+        organiser,
+        run,
+        {.subject = "bea", .issuer = helper.id(), .named_by = "olga", .not_after = monday + day});
+    const Grant grant{.subject = "mo", .holder = laptop};
+    const Token token = *issue_token(helper, run, grant, monday, delegation);
+    EXPECT_EQ(book.revoke("mo").error().kind(), ErrorKind::not_found);
+    EXPECT_TRUE(book.meet("mo", laptop, "bea"));
+    EXPECT_FALSE(book.meet("mo", laptop, "bea")) << "no news";
+    EXPECT_EQ(book.people().at("mo").devices(), 1u);
+    EXPECT_EQ(book.people().at("mo").let_in_by, "bea");
+    rules.revoked = {"bea"};
+    EXPECT_TRUE(renew(token, laptop, monday + 2 * day)) << "known, whoever let them in";
+    EXPECT_FALSE(renew(token, desktop, monday + 2 * day));
+    ASSERT_TRUE(book.revoke("mo"));
+    EXPECT_FALSE(renew(token, laptop, monday));
+}
+
+TEST_F(InviteBookTest, people_whom_others_let_in_leave_half_of_the_room) {
+    for (std::size_t i = 0; i < met_people_max + 8; ++i)
+        (void)book.meet(fmt::format("guest {}", i), security::toy_peer_id(1000 + i), "bea");
+    EXPECT_EQ(book.people().size(), met_people_max);
+    EXPECT_FALSE(invited("ana").empty());
+    EXPECT_TRUE(book.people().contains("ana"));
 }
 
 TEST_F(InviteBookTest, comes_back_from_disk_whole_and_holds_no_code) {

@@ -26,19 +26,18 @@ Bytes signed_part(Revocation revocation) {
 
 Refused refused(Refusal why, std::string words) { return Refused{why, std::move(words)}; }
 
-// May the token's issuer issue? Null: yes.
+// Did the authority name the issuer of this? Null: yes.
 template <typename Signed>
-std::optional<Refused> judge_issuer(const Signed& token,
-                                    WallSeconds now,
-                                    const Rules& rules,
-                                    const security::Verifier& verifier) {
-    if (token.issuer == rules.authority) return std::nullopt;
-    if (!token.delegation || token.delegation->issuer != token.issuer)
+std::optional<Refused> judge_delegation(const Signed& document,
+                                        const Rules& rules,
+                                        const security::Verifier& verifier) {
+    if (document.issuer == rules.authority) return std::nullopt;
+    if (!document.delegation || document.delegation->issuer != document.issuer)
         return refused(Refusal::unknown_issuer,
                        fmt::format("the token was signed by {}, whom this run's authority has not "
                                    "named: ask the organiser for an invitation",
-                                   token.issuer.short_text()));
-    const Delegation& delegation = *token.delegation;
+                                   document.issuer.short_text()));
+    const Delegation& delegation = *document.delegation;
     if (delegation.run != rules.run)
         return refused(Refusal::other_run,
                        "the token's issuer may issue for another run: ask the organiser of this "
@@ -47,25 +46,60 @@ std::optional<Refused> judge_issuer(const Signed& token,
             rules.authority, delegation_domain, signed_part(delegation), delegation.signature))
         return refused(Refusal::forged,
                        "the authority's signature on the delegation does not hold");
-    const auto ended = static_cast<WallSeconds>(delegation.not_after);
-    if (now > ended + clock_skew_max)
-        return refused(Refusal::unknown_issuer,
-                       fmt::format("the co-organiser {} may issue no longer since {}: ask the "
-                                   "organiser for an invitation",
-                                   token.issuer.short_text(),
-                                   duration_in_words(now - ended)));
+    if (!check_subject(delegation.subject))
+        return refused(Refusal::unknown_issuer, "the delegation names nobody");
     return std::nullopt;
+}
+
+// May the co-organiser still issue? Null: yes. Judged now: an issuer can write any time into what
+// it signs.
+template <typename Signed>
+std::optional<Refused> judge_chain(const Signed& document, WallSeconds now, const Rules& rules) {
+    if (document.issuer == rules.authority) return std::nullopt;
+    const Delegation& delegation = *document.delegation;
+    if (rules.revoked.contains(delegation.subject))
+        return refused(Refusal::revoked,
+                       fmt::format("the organiser has revoked the admission of {}, who signed "
+                                   "this: ask the organiser for an invitation",
+                                   delegation.subject));
+    const auto ended = static_cast<WallSeconds>(delegation.not_after);
+    if (now <= ended + clock_skew_max) return std::nullopt;
+    return refused(Refusal::unknown_issuer,
+                   fmt::format("the co-organiser {} may issue no longer since {}: ask the "
+                               "organiser for an invitation",
+                               delegation.subject,
+                               duration_in_words(now - ended)));
+}
+
+template <typename Signed>
+std::optional<Refused> judge_issuer(const Signed& document,
+                                    WallSeconds now,
+                                    const Rules& rules,
+                                    const security::Verifier& verifier) {
+    if (auto why = judge_delegation(document, rules, verifier)) return why;
+    return judge_chain(document, now, rules);
+}
+
+Refused revoked_person(const std::string& subject) {
+    return refused(Refusal::revoked,
+                   fmt::format("the organiser has revoked the admission of {}", subject));
+}
+
+std::optional<Refused> judge_length(const Token& token) {
+    const auto issued = static_cast<WallSeconds>(token.issued_at);
+    const auto ends = static_cast<WallSeconds>(token.not_after);
+    if (ends - issued <= token_lifetime_max) return std::nullopt;
+    return refused(Refusal::too_long,
+                   fmt::format("the token says {}, and none may say more than {}",
+                               duration_in_words(ends - issued),
+                               duration_in_words(token_lifetime_max)));
 }
 
 // Is the token of this time? Null: yes.
 std::optional<Refused> judge_time(const Token& token, WallSeconds now) {
     const auto issued = static_cast<WallSeconds>(token.issued_at);
     const auto ends = static_cast<WallSeconds>(token.not_after);
-    if (ends - issued > token_lifetime_max)
-        return refused(Refusal::too_long,
-                       fmt::format("the token says {}, and none may say more than {}",
-                                   duration_in_words(ends - issued),
-                                   duration_in_words(token_lifetime_max)));
+    if (auto why = judge_length(token)) return why;
     if (issued > now + clock_skew_max)
         return refused(Refusal::from_the_future,
                        fmt::format("the token was issued {} in the future: set one of the two "
@@ -122,11 +156,10 @@ std::string duration_in_words(WallSeconds seconds) {
     return fmt::format("{} s", whole);
 }
 
-Verdict judge_token(ByteView presented,
-                    const PeerId& presenter,
-                    WallSeconds now,
-                    const Rules& rules,
-                    const security::Verifier& verifier) {
+namespace {
+
+// A token of this run and this presenter; who signed it, and when, is not looked at.
+Verdict read_token(ByteView presented, const PeerId& presenter, const Rules& rules) {
     if (presented.empty())
         return refused(Refusal::missing,
                        "this run lets in by invitation, and no token was presented: ask the "
@@ -149,16 +182,50 @@ Verdict judge_token(ByteView presented,
                                    presenter.short_text()));
     if (!check_subject(token.subject))
         return refused(Refusal::unreadable, "the token names nobody");
-    if (auto why = judge_issuer(token, now, rules, verifier)) return *std::move(why);
-    if (!verifier.verify(token.issuer, token_domain, signed_part(token), token.signature))
-        return refused(Refusal::forged,
-                       fmt::format("the signature of {} on the token does not hold",
-                                   token.issuer.short_text()));
-    if (auto why = judge_time(token, now)) return *std::move(why);
-    if (rules.revoked.contains(token.subject))
-        return refused(Refusal::revoked,
-                       fmt::format("the organiser has revoked the admission of {}", token.subject));
     return token;
+}
+
+std::optional<Refused> judge_signature(const Token& token, const security::Verifier& verifier) {
+    if (verifier.verify(token.issuer, token_domain, signed_part(token), token.signature))
+        return std::nullopt;
+    return refused(
+        Refusal::forged,
+        fmt::format("the signature of {} on the token does not hold", token.issuer.short_text()));
+}
+
+}  // namespace
+
+Verdict judge_token(ByteView presented,
+                    const PeerId& presenter,
+                    WallSeconds now,
+                    const Rules& rules,
+                    const security::Verifier& verifier) {
+    Verdict verdict = read_token(presented, presenter, rules);
+    if (!verdict) return verdict;
+    const Token& token = verdict.token();
+    if (auto why = judge_issuer(token, now, rules, verifier)) return *std::move(why);
+    if (auto why = judge_signature(token, verifier)) return *std::move(why);
+    if (auto why = judge_time(token, now)) return *std::move(why);
+    if (rules.revoked.contains(token.subject)) return revoked_person(token.subject);
+    return verdict;
+}
+
+Verdict judge_old_token(ByteView presented,
+                        const PeerId& presenter,
+                        WallSeconds now,
+                        const Rules& rules,
+                        const security::Verifier& verifier,
+                        bool is_known) {
+    Verdict verdict = read_token(presented, presenter, rules);
+    if (!verdict) return verdict;
+    const Token& token = verdict.token();
+    if (auto why = judge_delegation(token, rules, verifier)) return *std::move(why);
+    if (auto why = judge_signature(token, verifier)) return *std::move(why);
+    if (auto why = judge_length(token)) return *std::move(why);
+    if (rules.revoked.contains(token.subject)) return revoked_person(token.subject);
+    if (is_known) return verdict;
+    if (auto why = judge_chain(token, now, rules)) return *std::move(why);
+    return verdict;
 }
 
 Ok check_subject(std::string_view subject) {
@@ -202,12 +269,13 @@ Result<Token> issue_token(const security::Signer& signer,
 
 Delegation delegate_to(const security::Signer& authority,
                        const Digest& run,
-                       const PeerId& issuer,
-                       WallSeconds not_after) {
+                       const Appointment& appointment) {
     Delegation delegation;
     delegation.run = run;
-    delegation.issuer = issuer;
-    delegation.not_after = static_cast<std::uint64_t>(std::max(not_after, 0.0));
+    delegation.issuer = appointment.issuer;
+    delegation.not_after = static_cast<std::uint64_t>(std::max(appointment.not_after, 0.0));
+    delegation.subject = appointment.subject;
+    delegation.named_by = appointment.named_by;
     delegation.signature = authority.sign(delegation_domain, signed_part(delegation));
     return delegation;
 }
@@ -229,22 +297,27 @@ Bytes revoke_subject(const security::Signer& signer,
     return wire::encode(revocation);
 }
 
-// The co-organiser had to be one when it signed: what it revoked stays revoked.
-Result<std::string> judge_revocation(ByteView presented,
-                                     const Rules& rules,
-                                     const security::Verifier& verifier) {
+// Whoever takes a revocation in time keeps it, and the organiser signs it once more: so it stays in
+// force when the co-organiser is one no longer.
+Result<Revocation> judge_revocation(ByteView presented,
+                                    WallSeconds now,
+                                    const Rules& rules,
+                                    const security::Verifier& verifier) {
     if (presented.size() > token_bytes_max)
         return make_error(ErrorKind::denied, "what was presented is too long for a revocation");
     DEDLOC_TRY(Revocation revocation, wire::decode<Revocation>(presented));
     DEDLOC_TRY_VOID(check_subject(revocation.subject));
     if (revocation.run != rules.run)
         return make_error(ErrorKind::denied, "a revocation of another run");
-    const auto then = static_cast<WallSeconds>(revocation.issued_at);
-    if (const auto why = judge_issuer(revocation, then, rules, verifier)) return why->as_error();
+    if (const auto why = judge_issuer(revocation, now, rules, verifier)) return why->as_error();
     if (!verifier.verify(
             revocation.issuer, revocation_domain, signed_part(revocation), revocation.signature))
         return make_error(ErrorKind::denied, "the signature on a revocation does not hold");
-    return std::move(revocation.subject);
+    if (revocation.issuer != rules.authority &&
+        revocation.subject == revocation.delegation->named_by)
+        return make_error(
+            ErrorKind::denied, "a co-organiser cannot revoke the organiser {}", revocation.subject);
+    return revocation;
 }
 
 }  // namespace dedloc::admission

@@ -2,8 +2,12 @@
 // organiser let this person in with this key until that time.
 //
 //   authority    the key that the run file names; it signs tokens and delegations
-//   delegation   lets another key (a co-organiser's) issue tokens of the same run
+//   delegation   lets another key (a co-organiser's) issue tokens of the same run; it says whose
+//                key that is
 //   token        {run, subject, holder, issued_at, not_after, serial, issuer[, delegation]}, signed
+//
+// Authority is judged along the chain: a revoked person's tokens are worth nothing, and neither is
+// what such a person signed as a co-organiser, whenever that says that it was signed.
 //
 // A token is bound to the holder's PeerId, so a stolen one is worth nothing on another connection:
 // the transport has authenticated who presents it. Members check at the handshake and again when
@@ -31,7 +35,7 @@
 namespace dedloc::admission {
 
 inline constexpr std::string_view token_domain = "dedloc/token/1";
-inline constexpr std::string_view delegation_domain = "dedloc/delegation/1";
+inline constexpr std::string_view delegation_domain = "dedloc/delegation/2";
 inline constexpr std::string_view revocation_domain = "dedloc/revocation/1";
 inline constexpr std::size_t subject_bytes_max = 64;  // a person's name, for people
 inline constexpr std::size_t token_bytes_max = 1024;
@@ -47,6 +51,8 @@ struct Delegation {
     PeerId issuer;
     std::uint64_t not_after = 0;
     Bytes signature;
+    std::string subject;   // the co-organiser
+    std::string named_by;  // the organiser, whom a co-organiser cannot revoke
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -54,6 +60,8 @@ struct Delegation {
         visit(2, self.issuer);
         visit(3, self.not_after);
         visit(4, self.signature);
+        visit(5, self.subject);
+        visit(6, self.named_by);
     }
 };
 
@@ -67,6 +75,9 @@ struct Token {
     PeerId issuer;
     std::optional<Delegation> delegation{};  // where the issuer is not the authority
     Bytes signature;
+
+    // The co-organiser who let the holder in; empty: the organiser.
+    std::string let_in_by() const { return delegation ? delegation->subject : std::string(); }
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -83,7 +94,8 @@ struct Token {
 };
 
 // Signed by the authority or by a co-organiser: every token of this person is worth nothing from
-// now on, wherever it is presented. Peers pass it on to each other.
+// now on, wherever it is presented. Peers pass it on to each other. `issued_at` is for people only:
+// its author writes it.
 struct Revocation {
     Digest run;
     std::string subject;
@@ -155,6 +167,16 @@ Verdict judge_token(ByteView presented,
                     const Rules& rules,
                     const security::Verifier& verifier);
 
+// An organiser judges a token by this before it is renewed: it ran out, or was made by a clock that
+// was wrong. `is_known`: the organiser knows by itself that this key is a device of that person, so
+// that the co-organiser who signed may have been revoked, or may organise no longer.
+Verdict judge_old_token(ByteView presented,
+                        const PeerId& presenter,
+                        WallSeconds now,
+                        const Rules& rules,
+                        const security::Verifier& verifier,
+                        bool is_known);
+
 // Letters that a terminal and a table can show; bad_input says what is wrong with the name.
 Ok check_subject(std::string_view subject);
 
@@ -173,10 +195,16 @@ Result<Token> issue_token(const security::Signer& signer,
                           WallSeconds now,
                           std::optional<Delegation> delegation = std::nullopt);
 
+// The authority makes `issuer`, a device of `subject`, a co-organiser's.
+struct Appointment {
+    std::string subject;
+    PeerId issuer;
+    std::string named_by;
+    WallSeconds not_after = 0;
+};
 Delegation delegate_to(const security::Signer& authority,
                        const Digest& run,
-                       const PeerId& issuer,
-                       WallSeconds not_after);
+                       const Appointment& appointment);
 
 Bytes encode_token(const Token& token);
 
@@ -185,10 +213,11 @@ Bytes revoke_subject(const security::Signer& signer,
                      const std::string& subject,
                      WallSeconds now,
                      std::optional<Delegation> delegation = std::nullopt);
-// The person that a revocation names. denied: it is not of this run, or not signed by one who may.
-Result<std::string> judge_revocation(ByteView presented,
-                                     const Rules& rules,
-                                     const security::Verifier& verifier);
+// A revocation that came at `now`. denied: it is not of this run, or not signed by one who may now.
+Result<Revocation> judge_revocation(ByteView presented,
+                                    WallSeconds now,
+                                    const Rules& rules,
+                                    const security::Verifier& verifier);
 
 // "2 h 5 min", "40 s": for sentences about clocks and expiries.
 std::string duration_in_words(WallSeconds seconds);

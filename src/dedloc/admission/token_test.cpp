@@ -31,6 +31,9 @@ class TokenTest : public testing::Test {
     Token issued(WallSeconds at = noon) const {
         return *issue_token(authority, run, {.subject = "ana", .holder = volunteer.id()}, at);
     }
+    static Appointment appointed(const PeerId& key) {
+        return {.subject = "bea", .issuer = key, .named_by = "olga", .not_after = noon + 86'400};
+    }
 
     const Digest run = security::sha256(as_bytes("run"));
     const security::IdentitySigner authority{security::Identity::generate()};
@@ -97,17 +100,65 @@ TEST_F(TokenTest, of_a_revoked_person_is_refused_by_name) {
 TEST_F(TokenTest, of_a_co_organiser_needs_the_authoritys_delegation) {
     const Grant grant{.subject = "ana", .holder = volunteer.id()};
     EXPECT_EQ(why(*issue_token(helper, run, grant, noon)), Refusal::unknown_issuer);
-    const Delegation right = delegate_to(authority, run, helper.id(), noon + 86'400);
+    const Delegation right = delegate_to(authority, run, appointed(helper.id()));
     EXPECT_TRUE(judge(*issue_token(helper, run, grant, noon, right)));
     EXPECT_EQ(why(*issue_token(helper, run, grant, noon + 90'000, right), noon + 90'000),
               Refusal::unknown_issuer);
-    const Delegation self_made = delegate_to(helper, run, helper.id(), noon + 86'400);
+    const Delegation self_made = delegate_to(helper, run, appointed(helper.id()));
     EXPECT_EQ(why(*issue_token(helper, run, grant, noon, self_made)), Refusal::forged);
-    const Delegation of_another = delegate_to(authority, run, volunteer.id(), noon + 86'400);
+    const Delegation of_another = delegate_to(authority, run, appointed(volunteer.id()));
     EXPECT_EQ(why(*issue_token(helper, run, grant, noon, of_another)), Refusal::unknown_issuer);
     Delegation elsewhere =
-        delegate_to(authority, security::sha256(as_bytes("x")), helper.id(), noon + 86'400);
+        delegate_to(authority, security::sha256(as_bytes("x")), appointed(helper.id()));
     EXPECT_EQ(why(*issue_token(helper, run, grant, noon, elsewhere)), Refusal::other_run);
+    Delegation renamed = right;
+    renamed.subject = "ben";
+    EXPECT_EQ(why(*issue_token(helper, run, grant, noon, renamed)), Refusal::forged);
+}
+
+TEST_F(TokenTest, of_a_revoked_co_organiser_is_refused_whenever_it_says_it_was_signed) {
+    const Delegation right = delegate_to(authority, run, appointed(helper.id()));
+    rules.revoked = {"bea"};
+    const Grant grant{.subject = "mallory", .holder = volunteer.id()};
+    for (const double hours_ago : {0, 1, 5}) {
+        const Token token = *issue_token(helper, run, grant, noon - hours_ago * 3600, right);
+        const Verdict verdict = judge(token);
+        ASSERT_FALSE(verdict);
+        EXPECT_EQ(verdict.refused().why, Refusal::revoked);
+        EXPECT_NE(verdict.refused().words.find("bea"), std::string::npos);
+    }
+}
+
+TEST_F(TokenTest, that_is_old_is_renewed_by_whoever_knows_its_holder) {
+    const Delegation right = delegate_to(authority, run, appointed(helper.id()));
+    const Grant grant{.subject = "ana", .holder = volunteer.id()};
+    const Bytes early = encode_token(*issue_token(helper, run, grant, noon + 2 * 86'400, right));
+    const auto may_renew = [&](bool is_known, WallSeconds now) {
+        return bool(judge_old_token(early, volunteer.id(), now, rules, verifier, is_known));
+    };
+    EXPECT_TRUE(may_renew(false, noon)) << "a clock was wrong when it was made";
+    EXPECT_FALSE(may_renew(false, noon + 3 * 86'400)) << "its issuer organises no longer";
+    EXPECT_TRUE(may_renew(true, noon + 3 * 86'400));
+    rules.revoked = {"bea"};
+    EXPECT_FALSE(may_renew(false, noon));
+    EXPECT_TRUE(may_renew(true, noon));
+    rules.revoked = {"ana"};
+    EXPECT_FALSE(may_renew(true, noon));
+}
+
+TEST_F(TokenTest, revocations_are_judged_at_the_time_at_which_they_come) {
+    const Delegation right = delegate_to(authority, run, appointed(helper.id()));
+    const auto is_taken = [&](const std::string& whom, WallSeconds says, WallSeconds comes) {
+        const Bytes revocation = revoke_subject(helper, run, whom, says, right);
+        return judge_revocation(revocation, comes, rules, verifier).has_value();
+    };
+    EXPECT_TRUE(is_taken("mallory", noon, noon));
+    EXPECT_TRUE(is_taken("mallory", noon + 5e6, noon)) << "what it says of its time is nothing";
+    EXPECT_FALSE(is_taken("mallory", noon, noon + 2 * 86'400)) << "of one who organised once";
+    EXPECT_FALSE(is_taken("olga", noon, noon)) << "the organiser";
+    rules.revoked = {"bea"};
+    EXPECT_FALSE(is_taken("ana", noon - 3600, noon)) << "of one who is revoked";
+    EXPECT_TRUE(judge_revocation(revoke_subject(authority, run, "ana", 0), noon, rules, verifier));
 }
 
 TEST_F(TokenTest, that_says_a_longer_time_than_any_may_is_neither_issued_nor_taken) {

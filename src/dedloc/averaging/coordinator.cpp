@@ -309,7 +309,8 @@ std::vector<consensus::Voter> Coordinator::survivors(const consensus::Base& base
     survivors.try_emplace(me, consensus::Voter{me, acceptor_->incarnation(), dialable});
     std::vector<consensus::Voter> voters;
     for (auto& [peer, voter] : survivors)
-        if (base.barring(peer) == nullptr) voters.push_back(std::move(voter));
+        if (base.barring(peer) == nullptr && !environment_.roster.is_put_out(peer))
+            voters.push_back(std::move(voter));
     return voters;
 }
 

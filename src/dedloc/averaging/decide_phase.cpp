@@ -57,7 +57,9 @@ std::vector<consensus::Voter> DecidePhase::next_voters(const consensus::Base& ba
     const robust::Orders orders(decision.orders);
     const std::uint64_t step = consensus::step_after(decision);
     const auto leaves = [&](const PeerId& peer) {
-        if (orders.barring(peer, step) != nullptr || orders.on_probation(peer, step)) return true;
+        if (orders.barring(peer, step) != nullptr || orders.on_probation(peer, step) ||
+            environment_.roster.is_put_out(peer))
+            return true;
         if (peer == environment_.me()) return parts_.open.leaving();
         return parts_.announcements.is_leaving(peer);
     };

@@ -61,9 +61,11 @@ struct Environment {
     const PeerId& me() const { return host.id(); }
 };
 
-// How long a majority of voters is waited for; a long round may keep them silent for as long.
 inline Duration quorum_patience(const Environment& environment, const links::Patience& patience) {
-    return patience.at_least(environment.options.quorum_timeout);
+    return consensus::quorum_patience(environment.roster,
+                                      environment.ledger.base(),
+                                      patience,
+                                      environment.options.quorum_timeout);
 }
 
 // The part of it that consensus needs.

@@ -78,6 +78,7 @@ std::optional<PeerId> LeaderElection::pick(const consensus::Base& base) const {
     std::optional<PeerId> left_over;
     for (const PeerId& candidate : consensus::leader_order(base.previous, base.voters)) {
         if (candidate == environment_.me() ? !acceptor_.may_lead() : suspected(candidate)) continue;
+        if (environment_.roster.is_put_out(candidate)) continue;
         if (scores_.may_lead(candidate)) return candidate;
         if (!left_over) left_over = candidate;
     }

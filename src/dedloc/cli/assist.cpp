@@ -28,6 +28,7 @@
 #include "dedloc/peer/peer_run.h"
 #include "dedloc/run/join_string.h"
 #include "dedloc/runtime/machine.h"
+#include "dedloc/train/host_access.h"
 
 namespace dedloc::cli {
 namespace {
@@ -273,10 +274,10 @@ int run_assist(const AssistOptions& options) {
     if (!join) return peer::report_early(peer::failure(join.error()), options.json);
     auto opened = peer::open_node(join->run, peer::opening_options(options));
     if (!opened) return peer::report_early(opened.failure(), options.json);
-    auto invitation =
-        collab::fetch_invitation(*opened->node, options.join_string, peer::reach_patience);
-    if (!invitation) return peer::report_early(peer::failure(invitation.error()), options.json);
-    AssistRun run(options, std::move(*opened), *std::move(invitation));
+    auto reached = train::reach_run(*opened->node, options.join_string, peer::reach_patience);
+    if (!reached) return peer::report_early(peer::failure(reached.error()), options.json);
+    collab::Invitation& invitation = reached->invitation;
+    AssistRun run(options, std::move(*opened), std::move(invitation));
     return run.run();
 }
 

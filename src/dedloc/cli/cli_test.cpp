@@ -419,26 +419,32 @@ TEST(CalledAs, others_have_the_program_where_readme_has_it) {
 
 TEST(JoinStringSource, takes_it_from_the_argument_a_file_or_the_first_line_of_standard_input) {
     const Folder folder;
-    EXPECT_EQ(join_string_from("dedloc1abc").value(), "dedloc1abc");
+    EXPECT_EQ(join_argument_from("dedloc1abc")->text, "dedloc1abc");
     ASSERT_TRUE(peer::write_private_file(folder.file("join.txt"), from_outside + "\n"));
-    const auto of_file = join_string_from("@" + folder.file("join.txt"));
+    const auto of_file = join_argument_from("@" + folder.file("join.txt"));
     ASSERT_TRUE(of_file);
-    EXPECT_TRUE(run::parse_join_string(*of_file));
-    EXPECT_EQ(join_string_from("@" + folder.file("nothing")).error().kind(), ErrorKind::bad_input);
+    EXPECT_TRUE(run::parse_join_string(of_file->text));
+    EXPECT_FALSE(join_argument_from(folder.file("join.txt"))) << "@ is missing";
+    const auto of_folder = join_argument_from(folder.path());
+    ASSERT_TRUE(of_folder);
+    EXPECT_EQ(of_folder->text, from_outside);
+    EXPECT_EQ(of_folder->directory, folder.path());
+    EXPECT_EQ(join_argument_from("@" + folder.file("nothing")).error().kind(),
+              ErrorKind::bad_input);
     int ends[2];
     ASSERT_EQ(::pipe(ends), 0);
     const std::string lines = from_outside + "\nm";
     ASSERT_EQ(::write(ends[1], lines.data(), lines.size()), static_cast<ssize_t>(lines.size()));
-    EXPECT_EQ(join_string_from("-", ends[0]).value(), from_outside);
+    EXPECT_EQ(join_argument_from("-", ends[0])->text, from_outside);
     char next = 0;
     ASSERT_EQ(::read(ends[0], &next, 1), 1);
     EXPECT_EQ(next, 'm') << "what comes after the line is somebody else's";
     const std::string endless(20'000, 'a');
     ASSERT_EQ(::write(ends[1], endless.data(), endless.size()), 20'000);
-    EXPECT_FALSE(join_string_from("-", ends[0]));
+    EXPECT_FALSE(join_argument_from("-", ends[0]));
     ::close(ends[0]);
     ::close(ends[1]);
-    EXPECT_FALSE(join_string_from("-", ::open("/dev/null", O_RDONLY | O_CLOEXEC)));
+    EXPECT_FALSE(join_argument_from("-", ::open("/dev/null", O_RDONLY | O_CLOEXEC)));
 }
 
 class WarmStartTest : public testing::Test {

@@ -137,6 +137,7 @@ int run_why(const WhyOptions& options);
 struct EvalOptions {
     std::string checkpoint;   // a checkpoint's folder, or a folder of them: the newest
     std::string join_string;  // of the run, whose servers have the model's experts; empty: none
+    std::string directory{};  // of the peer that the string is for, in an invited run
     std::string device = "auto";
     std::string data_directory;
     int threads = 0;
@@ -177,6 +178,7 @@ int run_export(const ExportOptions& options);
 struct SampleOptions {
     std::string checkpoint;   // as for eval; or ...
     std::string join_string;  // ... a run that is under way
+    std::string directory{};  // of the peer that the string is for, in an invited run
     std::vector<std::string> prompts;
     std::string prompts_file;  // one a line
     std::size_t count = 16;    // pictures of each prompt

@@ -68,8 +68,9 @@ Result<Evaluated> evaluate(const run::RunFile& run,
 // Whose experts a model calls, or why it cannot.
 peer::Outcome<std::unique_ptr<Watcher>> reach_run(const run::RunFile& run,
                                                   const std::string& path,
-                                                  const std::string& join_string) {
-    auto started = Watcher::start(join_string, "", to_seconds(reach_run_patience));
+                                                  const std::string& join_string,
+                                                  const std::string& directory) {
+    auto started = Watcher::start(join_string, directory, to_seconds(reach_run_patience));
     const bool has_experts = run.task.section(tasks::experts_section_name) != nullptr;
     if (!started && has_experts && started.failure().code == peer::ExitCode::unreachable) {
         peer::Failure failed = started.failure();
@@ -126,7 +127,7 @@ int run_eval(const EvalOptions& options) {
     const state::PublishedState& state = *found->checkpoint.state;
     std::unique_ptr<Watcher> watcher;
     if (!options.join_string.empty()) {
-        auto reached = reach_run(*run, found->path, options.join_string);
+        auto reached = reach_run(*run, found->path, options.join_string, options.directory);
         if (!reached) return peer::report(reached.failure());
         watcher = std::move(*reached);
     }

@@ -13,6 +13,7 @@
 #include "dedloc/peer/run_files.h"
 #include "dedloc/peer/say.h"
 #include "dedloc/peer/task_progress.h"
+#include "dedloc/run/join_string.h"
 #include "dedloc/train/host_access.h"
 
 namespace dedloc::cli {
@@ -69,11 +70,11 @@ peer::Outcome<peer::WarmSource> warm_source(const std::string& path) {
 Ok give_access(peer::PeerRunInput& input,
                const HostOptions& options,
                const std::optional<security::Identity>& authority) {
-    const train::HostAccessOptions access_options{
-        .open = options.open || options.admit == "open",
-        .resumes = !options.resume.empty(),
-        .token_hours = options.token_hours,
-        .name = options.peer.name.empty() ? peer::host_name() : options.peer.name};
+    const train::HostAccessOptions access_options{.open = options.open || options.admit == "open",
+                                                  .resumes = !options.resume.empty(),
+                                                  .token_hours = options.token_hours,
+                                                  .name = options.peer.name,
+                                                  .usual_name = peer::host_name()};
     DEDLOC_TRY(
         train::HostAccess access,
         train::host_access(*input.opened.node, input.invitation.run, authority, access_options));
@@ -81,6 +82,19 @@ Ok give_access(peer::PeerRunInput& input,
     input.invitation.admitted = std::move(access.admitted);
     input.issuer = std::move(access.issuer);
     return {};
+}
+
+// The run may have gone on: then the host comes back to it as everybody does.
+void look_for_others(peer::PeerRunInput& input) {
+    const auto text = peer::way_back_of(input.opened.directory);
+    if (!text) return;
+    const auto join = run::parse_join_string(*text);
+    if (!join || join->run != run::run_hash(input.invitation.run)) return;
+    for (const std::string& address : join->addresses) {
+        const auto parts = run::split_peer_address(address);
+        if (parts && parts->peer != input.opened.node->id())
+            input.invitation.bootstrap.push_back(address);
+    }
 }
 
 std::optional<peer::Failure> what_is_not_said(const HostOptions& options) {
@@ -164,6 +178,7 @@ peer::Outcome<peer::PeerRunInput> hosting(const HostOptions& options) {
             other,
             peer::join_file);
     input.opened = std::move(*opened);
+    if (input.resume) look_for_others(input);
     if (const Ok given_access = give_access(input, options, authority); !given_access)
         return peer::failure(given_access.error());
     return input;

@@ -7,6 +7,7 @@
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/peer_run.h"
 #include "dedloc/run/join_string.h"
+#include "dedloc/train/host_access.h"
 
 namespace dedloc::cli {
 namespace {
@@ -22,15 +23,19 @@ peer::Outcome<peer::PeerRunInput> joining(const JoinOptions& options) {
     auto opened = peer::open_node(join->run, peer::opening_options(options.peer));
     if (!opened) return opened.failure();
     input.opened = std::move(*opened);
-    auto invitation =
-        collab::fetch_invitation(*input.opened.node, options.join_string, peer::reach_patience);
+    auto reached = train::reach_run(*input.opened.node,
+                                    options.join_string,
+                                    peer::reach_patience,
+                                    options.peer.name,
+                                    peer::host_name());
     const auto ended = [&] { return end_seen_here(join->run, input.opened.directory); };
-    if (!invitation && (is_silence(invitation.error()) || ended()))
+    if (!reached && (is_silence(reached.error()) || ended()))
         return peer::Failure{
             peer::ExitCode::unreachable,
-            why_nobody_answers(*join, input.opened.directory, invitation.error().message())};
-    if (!invitation) return peer::failure(invitation.error());
-    input.invitation = *std::move(invitation);
+            why_nobody_answers(*join, input.opened.directory, reached.error().message())};
+    if (!reached) return peer::failure(reached.error());
+    input.invitation = std::move(reached->invitation);
+    input.issuer = std::move(reached->issuer);
     return input;
 }
 

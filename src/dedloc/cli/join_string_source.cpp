@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/run/join_string.h"
@@ -34,10 +35,21 @@ Result<std::string> line_of(int file) {
 
 }  // namespace
 
-Result<std::string> join_string_from(const std::string& given, int standard_input) {
-    if (given == "-") return line_of(standard_input);
-    if (given.starts_with('@')) return peer::read_text_file(given.substr(1), text_bytes_max);
-    return given;
+Result<JoinArgument> join_argument_from(const std::string& given, int standard_input) {
+    JoinArgument meant{.text = given, .directory = {}};
+    std::error_code error;
+    if (given == "-") {
+        DEDLOC_TRY(meant.text, line_of(standard_input));
+    } else if (given.starts_with('@')) {
+        DEDLOC_TRY(meant.text, peer::read_text_file(given.substr(1), text_bytes_max));
+    } else if (std::filesystem::is_directory(given, error)) {
+        DEDLOC_TRY(meant.text, peer::way_back_of(given));
+        meant.directory = given;
+    } else if (std::filesystem::is_regular_file(given, error)) {
+        return make_error(
+            ErrorKind::bad_input, "{} is a file: write @{} for what stands in it", given, given);
+    }
+    return meant;
 }
 
 }  // namespace dedloc::cli

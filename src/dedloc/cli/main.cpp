@@ -19,9 +19,9 @@
 #include "dedloc/base/log.h"
 #include "dedloc/cli/command_line_error.h"
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/join_string_source.h"
 #include "dedloc/cli/option_words.h"
 #include "dedloc/cli/people_commands.h"
+#include "dedloc/cli/with_join_string.h"
 #include "dedloc/peer/called_as.h"
 #include "dedloc/peer/early_failure.h"
 #include "dedloc/peer/exit_codes.h"
@@ -151,24 +151,6 @@ void add_peer_options(CLI::App& command, peer::PeerOptions& peer) {
                        "prompts/ of this peer's folder (text_to_image)");
 }
 
-template <typename Options>
-bool wants_json(const Options& options) {
-    if constexpr (requires { options.peer.json; })
-        return options.peer.json;
-    else
-        return options.json;
-}
-
-// Runs a command with the join string that its user means.
-template <typename Options>
-int with_join_string(const Options& options, int (*run)(const Options&)) {
-    Options meant = options;
-    auto text = join_string_from(options.join_string);
-    if (!text) return peer::report_early(peer::failure(text.error()), wants_json(options));
-    meant.join_string = *std::move(text);
-    return run(meant);
-}
-
 template <typename Run>
 void on_run(CLI::App* command, AllOptions& all, Run run) {
     command->callback([&all, run] {
@@ -212,6 +194,24 @@ void add_audit_command(CLI::App& app, AllOptions& all) {
     on_run(audited, all, [&all] { return static_cast<int>(audit::run_audit(all.certificates)); });
 }
 
+void add_eval_command(CLI::App& app, AllOptions& all) {
+    CLI::App* eval = app.add_subcommand("eval", "measure a checkpoint on the held-out data");
+    eval->add_option("checkpoint", all.eval.checkpoint, "a checkpoint, or a folder of them")
+        ->required();
+    eval->add_option("--run",
+                     all.eval.join_string,
+                     "join string of the run, for a model whose experts its servers have");
+    eval->add_option("--threads", all.eval.threads, threads_help)->check(threads_check());
+    eval->add_option("--device", all.eval.device, device_help);
+    eval->add_option("--data", all.eval.data_directory, "folder of the task's data");
+    eval->add_flag("--json", all.eval.json, json_help);
+    eval->add_option("--dir",
+                     all.eval.directory,
+                     "with --run of a run that lets in by invitation: folder of the peer that the "
+                     "string is for, which must not be at work");
+    on_run(eval, all, [&all] { return with_join_string(all.eval, run_eval); });
+}
+
 void add_file_commands(CLI::App& app, AllOptions& all) {
     CLI::App* check =
         app.add_subcommand("check", "say what a run file means, or how others reach this machine");
@@ -240,18 +240,6 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
         return about_network ? with_join_string(all.check_network, run_check_network)
                              : run_check(all.check);
     });
-
-    CLI::App* eval = app.add_subcommand("eval", "measure a checkpoint on the held-out data");
-    eval->add_option("checkpoint", all.eval.checkpoint, "a checkpoint, or a folder of them")
-        ->required();
-    eval->add_option("--run",
-                     all.eval.join_string,
-                     "join string of the run, for a model whose experts its servers have");
-    eval->add_option("--threads", all.eval.threads, threads_help)->check(threads_check());
-    eval->add_option("--device", all.eval.device, device_help);
-    eval->add_option("--data", all.eval.data_directory, "folder of the task's data");
-    eval->add_flag("--json", all.eval.json, json_help);
-    on_run(eval, all, [&all] { return run_eval(all.eval); });
 
     CLI::App* exported =
         app.add_subcommand("export",
@@ -362,6 +350,10 @@ void add_sample_command(CLI::App& app, AllOptions& all) {
                      options.join_string,
                      "a join string instead: the newest state of a run that is under way")
         ->excludes(checkpoint);
+    sample->add_option("--dir",
+                       options.directory,
+                       "with --join of a run that lets in by invitation: folder of the peer that "
+                       "the string is for, which must not be at work");
     add_repeated(*sample, "--prompt", options.prompts, "what to draw, as often as you like");
     sample->add_option("--prompts", options.prompts_file, "a file with a prompt a line");
     sample->add_option("--n", options.count, "pictures of each prompt (16)")
@@ -412,7 +404,7 @@ void add_find_command(CLI::App& app, AllOptions& all) {
         ->required();
     find->add_option("--dir", all.find.directory, "folder of our identity");
     find->add_flag("--json", all.find.json, json_help);
-    on_run(find, all, [&all] { return run_find(all.find); });
+    on_run(find, all, [&all] { return with_join_string(all.find, run_find, &FindOptions::at); });
 }
 
 void add_relay_command(CLI::App& app, AllOptions& all) {
@@ -552,6 +544,7 @@ int run_program(int argc, char** argv) {
         ->each([](const std::string& level) { set_level(level); });
     add_init_command(app, all);
     add_file_commands(app, all);
+    add_eval_command(app, all);
     add_audit_command(app, all);
     add_run_commands(app, all);
     add_sample_command(app, all);

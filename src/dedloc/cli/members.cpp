@@ -1,5 +1,6 @@
-// dedloc members: whom the organiser on this machine has invited, what came of it, and who is
-// revoked. Names and devices stand in its book, samples in certificates; its peer need not run.
+// dedloc members: whom the organiser on this machine has invited, or has met after others let them
+// in, what came of it, and who is revoked. Names and devices stand in its book, samples in
+// certificates; its peer need not run.
 
 #include <map>
 #include <nlohmann/json.hpp>
@@ -24,6 +25,7 @@ struct MemberRow {
     std::size_t invitations_open = 0;
     double samples = 0;
     WallSeconds last_seen = 0;  // 0: never in a step
+    std::string let_in_by{};    // another organiser
     bool organises = false;
     bool revoked = false;
 };
@@ -36,7 +38,8 @@ std::vector<MemberRow> rows_of(const admission::InviteBook& book,
     for (const auto& [name, person] : book.people()) {
         MemberRow row{.name = name,
                       .devices = person.devices(),
-                      .invitations_open = person.codes.size() - person.devices(),
+                      .invitations_open = person.codes.size() - person.redeemed(),
+                      .let_in_by = person.let_in_by,
                       .organises = person.organises,
                       .revoked = person.revoked};
         if (const auto found = seen.find(name); found != seen.end()) {
@@ -62,14 +65,17 @@ void say_rows(const std::vector<MemberRow>& rows, WallSeconds now) {
               "seen");
     for (const MemberRow& row : rows)
         peer::say(stdout,
-                  "{}{:>8}{:>9}{:>14.0f}{:>16}{}{}\n",
+                  "{}{:>8}{:>9}{:>14.0f}{:>16}{}{}{}\n",
                   base::left_in(base::printable_columns(row.name), name_columns),
                   row.devices,
                   row.invitations_open,
                   row.samples,
                   age(row.last_seen, now),
                   row.organises ? "  organises" : "",
-                  row.revoked ? "  revoked" : "");
+                  row.revoked ? "  revoked" : "",
+                  row.let_in_by.empty()
+                      ? ""
+                      : "  let in by " + base::printable_columns(row.let_in_by, name_columns));
 }
 
 }  // namespace
@@ -97,6 +103,7 @@ int run_members(const MembersOptions& options) {
                                    {"samples", row.samples},
                                    {"last_seen", row.last_seen},
                                    {"organises", row.organises},
+                                   {"let_in_by", row.let_in_by},
                                    {"revoked", row.revoked}});
     peer::say(stdout, "{}\n", monitor::json_line(json));
     return 0;

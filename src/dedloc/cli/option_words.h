@@ -12,7 +12,8 @@ namespace dedloc::cli {
 
 inline constexpr const char* join_string_help =
     "a join string: what `dedloc host` and `dedloc invite` print; or '-' (a line of standard "
-    "input) or @FILE, as others on this machine see arguments";
+    "input) or @FILE, as others on this machine see arguments; or the FOLDER of a peer, to come "
+    "back as that peer";
 inline constexpr const char* device_help = "auto, cpu, cuda, cuda:1 (auto: a GPU if there is one)";
 inline constexpr const char* threads_help =
     "threads of one gradient computation, and of what works beside it, to leave others some cores "

@@ -125,9 +125,10 @@ void add_service_command(CLI::App& app,
             meant.action = action;
             // The service reads it again at each start.
             if (meant.action == "run") return run_service(meant, program);
-            auto text = join_string_from(meant.join_string);
-            if (!text) return peer::report(peer::failure(text.error()));
-            meant.join_string = *std::move(text);
+            auto argument = join_argument_from(meant.join_string);
+            if (!argument) return peer::report(peer::failure(argument.error()));
+            meant.join_string = std::move(argument->text);
+            if (meant.directory.empty()) meant.directory = std::move(argument->directory);
             return run_service(meant, program);
         });
         return command;

@@ -20,6 +20,7 @@
 #include "dedloc/peer/peer_run.h"
 #include "dedloc/peer/say.h"
 #include "dedloc/run/join_string.h"
+#include "dedloc/train/host_access.h"
 
 namespace dedloc::cli {
 namespace {
@@ -46,16 +47,17 @@ void say_counters(const p2p::RelayCounters& counters) {
 }
 
 // Makes the relay known to the peers of the run.
-std::optional<peer::Failure> help_run(const collab::Node& node,
+std::optional<peer::Failure> help_run(const peer::OpenedNode& opened,
                                       collab::CollaborationService& service,
                                       const std::string& join_string) {
-    auto invitation = collab::fetch_invitation(node, join_string, peer::reach_patience);
-    if (!invitation) return peer::failure(invitation.error());
+    auto reached = train::reach_run(*opened.node, join_string, peer::reach_patience);
+    if (!reached) return peer::failure(reached.error());
     collab::Options options;
-    options.run = std::move(invitation->run);
-    invitation->hand_over(options);
+    options.run = std::move(reached->invitation.run);
+    reached->invitation.hand_over(options);
     options.role = membership::Role::observer;
     options.name = "relay";
+    options.table_use = collab::TableUse::store;
     options.join_patience = peer::reach_patience;
     const auto begun = service.begin(std::move(options), nullptr);
     if (!begun) return peer::failure(begun.error());
@@ -113,7 +115,7 @@ int run_relay(const RelayOptions& options) {
     wait_for_router(node);
     say_addresses(node, options.json);
     if (!options.join_string.empty())
-        if (const auto failed = help_run(node, service, options.join_string))
+        if (const auto failed = help_run(*opened, service, options.join_string))
             return peer::report_early(*failed, options.json);
 
     double reported = started;

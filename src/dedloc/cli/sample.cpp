@@ -108,8 +108,9 @@ int run_sample(const SampleOptions& options) {
     const auto say_it = [&](const std::string& line) {
         if (!options.json) peer::say(stderr, "{}\n", line);
     };
-    auto from = options.join_string.empty() ? of_checkpoint(options, task)
-                                            : visit_run(options.join_string, task, say_it);
+    auto from = options.join_string.empty()
+                    ? of_checkpoint(options, task)
+                    : visit_run(options.join_string, options.directory, task, say_it);
     if (!from) return peer::report(from.failure());
     const auto drawing = from->task->draw(replica::parameters_of(*from->state),
                                           replica::buffers_of(*from->state),

@@ -31,6 +31,7 @@
 #include "dedloc/run/join_string.h"
 #include "dedloc/runtime/heap.h"
 #include "dedloc/tasks/registry.h"
+#include "dedloc/train/host_access.h"
 
 namespace dedloc::cli {
 namespace {
@@ -148,8 +149,7 @@ std::optional<peer::Failure> ServeRun::begin() {
         std::make_unique<monitor::EventFan>(std::vector<events::EventSink*>{log_.get(), &mailbox_});
     collab::Options options;
     options.run = invitation_.run;
-    options.secret = invitation_.secret;
-    options.bootstrap = invitation_.bootstrap;
+    invitation_.hand_over(options);
     options.role = membership::Role::observer;  // told to others as its other service
     options.name = options_.name.empty() ? peer::host_name() : options_.name;
     options.join_patience = peer::reach_patience;
@@ -294,30 +294,30 @@ int run_serve(const ServeOptions& options) {
     if (!join) return peer::report_early(peer::failure(join.error()), options.json);
     auto opened = peer::open_node(join->run, peer::opening_options(options));
     if (!opened) return peer::report_early(opened.failure(), options.json);
-    auto invitation =
-        collab::fetch_invitation(*opened->node, options.join_string, peer::reach_patience);
-    if (!invitation) return peer::report_early(peer::failure(invitation.error()), options.json);
-    const run::TaskConfig& task = invitation->run.task;
+    auto reached = train::reach_run(*opened->node, options.join_string, peer::reach_patience);
+    if (!reached) return peer::report_early(peer::failure(reached.error()), options.json);
+    collab::Invitation& invitation = reached->invitation;
+    const run::TaskConfig& task = invitation.run.task;
     const tasks::TaskKind* kind = tasks::find_task(task.kind);
     if (!kind || !kind->experts)
         return peer::report_early(
             peer::Failure{peer::ExitCode::bad_input,
                           fmt::format("the run {} trains '{}', which has no experts to serve",
-                                      invitation->run.name,
+                                      invitation.run.name,
                                       task.kind)},
             options.json);
     auto experts = kind->experts(task, {.threads_count = options.threads});
     if (!experts) return peer::report_early(peer::failure(experts.error()), options.json);
     // In robust runs gradients wait for those of other members.
     const std::uint64_t beside =
-        invitation->run.robust ? experts::UpdatePool::members_max * experts->parameters_bytes : 0;
+        invitation.run.robust ? experts::UpdatePool::members_max * experts->parameters_bytes : 0;
     auto memory = ServeMemory::reserve(
         *experts, static_cast<std::uint64_t>(options.memory_mib) << 20, beside);
     if (!memory) return peer::report_early(memory.failure(), options.json);
     peer::catch_interrupts();
     ServeRun run(options,
                  std::move(*opened),
-                 *std::move(invitation),
+                 std::move(invitation),
                  *std::move(experts),
                  std::move(*memory));
     return run.run();

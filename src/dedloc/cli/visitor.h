@@ -24,6 +24,7 @@ struct Visited {
 };
 
 peer::Outcome<Visited> visit_run(const std::string& join_text,
+                                 const std::string& directory,
                                  const tasks::TaskOptions& options,
                                  const std::function<void(const std::string&)>& say);
 

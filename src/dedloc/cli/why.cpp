@@ -37,9 +37,9 @@ peer::Outcome<monitor::WhyFacts> facts_in_folder(const std::string& folder) {
 }
 
 peer::Outcome<monitor::WhyFacts> facts_of_run(const WhyOptions& options) {
-    auto text = join_string_from(options.what);
-    if (!text) return peer::failure(text.error());
-    auto watcher = Watcher::start(*text, options.directory, why_reach_patience_s);
+    auto meant = join_argument_from(options.what);
+    if (!meant) return peer::failure(meant.error());
+    auto watcher = Watcher::start(meant->text, options.directory, why_reach_patience_s);
     if (!watcher) return watcher.failure();
     peer::catch_interrupts();
     Watcher& run = **watcher;

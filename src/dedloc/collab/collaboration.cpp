@@ -16,6 +16,9 @@ constexpr std::size_t join_string_peers = 8;
 constexpr std::size_t others_least =
     2;  // that compute: with fewer, a peer that backs off is needed
 constexpr Duration meeting_patience = 5s;  // with one address
+constexpr Duration looks_for_run = 8s;     // a host that resumes it
+constexpr int looks_least = 4;
+constexpr Duration key_told_pause = 60s;   // all members say that a key is used twice
 constexpr Duration meeting_pause = 300ms;  // until all addresses are tried again
 
 // The log has room for every peer that a run may know.
@@ -79,6 +82,7 @@ Result<void> CollaborationImpl::prepare(const security::Signer& signer,
                                                            access_.authorizer,
                                                            options_.status_interval,
                                                            options_.peers_max,
+                                                           stranger_protocols(options_.table_use),
                                                            membership_callbacks());
     BackendContext context{.node = node_,
                            .host = host_,
@@ -181,6 +185,11 @@ membership::Membership::Callbacks CollaborationImpl::membership_callbacks() {
         tell(events::AdmissionRefused{}, peer, why.message());
     };
     callbacks.on_refused_by = callbacks.on_refused;
+    callbacks.on_key_used_twice = [this](const Error& why) {
+        if (node_.clock.now() < access_.key_told_again) return;
+        access_.key_told_again = node_.clock.now() + key_told_pause;
+        tell(events::KeyUsedTwice{}, {}, why.message());
+    };
     return callbacks;
 }
 
@@ -196,6 +205,8 @@ Task<Result<void>> CollaborationImpl::start() {
     Result<void> started;
     if (trains() && options_.bootstrap.empty())
         started = co_await backend_->host(options_.initial);
+    else if (trains() && options_.initial)
+        started = co_await start_again();
     else
         started = co_await start_as_newcomer();
     if (!started || !trains()) co_return started;
@@ -211,11 +222,52 @@ Task<Result<void>> CollaborationImpl::start_as_newcomer() {
     set_phase(membership::Phase::starting);
     const TimePoint deadline = node_.clock.now() + options_.join_patience;
     DEDLOC_CO_TRY_VOID(co_await meet_somebody(deadline));
+    co_return co_await join_those_met(deadline);
+}
+
+Task<Result<void>> CollaborationImpl::join_those_met(TimePoint deadline) {
     scope_.spawn("meet bootstrap peers", meet_bootstrap());
     if (trains()) set_phase(membership::Phase::downloading);
     DEDLOC_CO_TRY_VOID(co_await backend_->join(deadline));
     if (options_.role == membership::Role::aggregator) set_phase(membership::Phase::waiting);
     co_return Result<void>();
+}
+
+// A host that resumes its run. Beside one that goes on it would begin a branch of its own, which
+// the others would never follow.
+Task<Result<void>> CollaborationImpl::start_again() {
+    set_phase(membership::Phase::starting);
+    auto lives = co_await find_living_run(node_.clock.now() + looks_for_run);
+    if (!lives) co_return std::move(lives).error();
+    if (*lives) co_return co_await join_those_met(node_.clock.now() + options_.join_patience);
+    scope_.spawn("meet bootstrap peers", meet_bootstrap());
+    co_return co_await backend_->host(options_.initial);
+}
+
+bool CollaborationImpl::sees_living_run() const {
+    return std::ranges::any_of(membership_->live(), [](const membership::KnownPeer* peer) {
+        return peer->status.role == membership::Role::trainer &&
+               !peer->status.certificate.is_zero();
+    });
+}
+
+// False: nobody answers who has its state. Where all refuse at once, that is known soon.
+Task<Result<bool>> CollaborationImpl::find_living_run(TimePoint deadline) {
+    for (int looks = 0; looks < looks_least || !membership_->live().empty(); ++looks) {
+        for (const std::string& address : membership::peers_to_dial(host_, options_.bootstrap)) {
+            const auto parts = run::split_peer_address(address);
+            if (parts && membership_->is_member(parts->peer)) continue;
+            const TimePoint until = std::min(deadline, node_.clock.now() + meeting_patience);
+            auto peer = co_await membership_->meet(address, until);
+            if (peer || peer.error().kind() != ErrorKind::denied || !options_.run.access) continue;
+            // It is out of its own run: a branch beside that would be nobody's.
+            co_return std::move(peer).error();
+        }
+        if (sees_living_run()) co_return true;
+        if (node_.clock.now() >= deadline) break;
+        co_await node_.clock.sleep_for(meeting_pause);
+    }
+    co_return sees_living_run();
 }
 
 Task<Result<void>> CollaborationImpl::meet_somebody(TimePoint deadline) {

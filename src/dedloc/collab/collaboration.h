@@ -31,6 +31,7 @@
 #include "dedloc/averaging/aggregator_work.h"
 #include "dedloc/base/result.h"
 #include "dedloc/collab/samples.h"
+#include "dedloc/collab/stranger_protocols.h"
 #include "dedloc/consensus/paxos.h"
 #include "dedloc/events/events.h"
 #include "dedloc/membership/attachments.h"
@@ -82,7 +83,9 @@ struct Options {
     std::string name;  // for people
     // An aggregator needs neither layout nor state: it reduces parts that plans give it.
     membership::Role role = membership::Role::trainer;
-    std::vector<std::string> bootstrap;  // multiaddrs with /p2p/; empty: this peer is the host
+    // Multiaddrs with /p2p/; empty: this peer is the host. A host that resumes a run names those
+    // that it knew: where the run goes on among them, it comes back as everybody does.
+    std::vector<std::string> bootstrap;
     std::shared_ptr<const state::Snapshot> initial;  // host only: the starting (or resumed) state
     // Host only, of a resumed run: chain() of the checkpoint. Its orders stay in force.
     Bytes chain;
@@ -102,6 +105,8 @@ struct Options {
     // Members of a round, and known to a peer: fewer in tests of what is told to those beyond it.
     std::size_t members_max = consensus::members_max;
     std::size_t peers_max = membership::peers_max;
+    // Strangers may do that with the node's part of the distributed table, if it has one.
+    TableUse table_use = TableUse::none;
     consensus::PlantedBugs bugs;  // for tests of the checkers only
     // For experiments: a reducer that no run file names, and a peer that goes on contributing
     // although it is told that it errs.

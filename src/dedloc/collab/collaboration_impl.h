@@ -75,6 +75,10 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     bool trains() const { return options_.role == membership::Role::trainer; }
     Task<Result<void>> meet_somebody(TimePoint deadline);
     Task<Result<void>> start_as_newcomer();
+    Task<Result<void>> join_those_met(TimePoint deadline);
+    Task<Result<void>> start_again();
+    Task<Result<bool>> find_living_run(TimePoint deadline);
+    bool sees_living_run() const;
     Task<void> meet_bootstrap();
     Task<void> leave_as_helper(Duration patience);
     bool is_waited_for() const;
@@ -137,6 +141,7 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
         std::unique_ptr<admission::AdmissionService>
             admission{};                                      // null: the run lets in otherwise
         std::unique_ptr<admission::RevocationJudge> judge{};  // null with it
+        TimePoint key_told_again{};  // that this peer's key is used twice: not before
     } access_;
     std::unique_ptr<membership::Membership> membership_;
     std::unique_ptr<AveragingBackend> backend_;

@@ -149,13 +149,16 @@ std::shared_ptr<membership::Authorizer> authorizer_of(const Node& node,
 
 Result<Invitation> fetch_invitation(const Node& node,
                                     const std::string& join_text,
-                                    Duration patience) {
+                                    Duration patience,
+                                    std::optional<admission::Admitted> own) {
     DEDLOC_TRY(run::JoinString join, run::parse_join_string(join_text));
     Invitation invitation;
     invitation.secret = join.secret;
     invitation.bootstrap = join.addresses;
     const TimePoint deadline = node.clock().now() + patience;
-    if (!join.authority.is_empty()) {
+    if (own) {
+        invitation.admitted = *std::move(own);
+    } else if (!join.authority.is_empty()) {
         DEDLOC_TRY(invitation.admitted,
                    node.call("get a token",
                              admission::token_for(node.host(), node.disk(), join, deadline)));

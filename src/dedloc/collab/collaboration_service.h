@@ -7,6 +7,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,10 +42,12 @@ Task<Result<run::RunFile>> fetch_run_file(p2p::Host& host,
                                           std::shared_ptr<membership::Authorizer> authorizer,
                                           TimePoint deadline);
 
-// Parses the string and fetches the run file.
+// Parses the string and fetches the run file. `own`: the token of an organiser, who needs nobody to
+// get one from.
 Result<Invitation> fetch_invitation(const Node& node,
                                     const std::string& join_text,
-                                    Duration patience);
+                                    Duration patience,
+                                    std::optional<admission::Admitted> own = std::nullopt);
 // A file that the run file of an invitation names by its hash, from the run's peers.
 Result<Bytes> fetch_attachment(const Node& node,
                                const Invitation& invitation,

@@ -3,15 +3,18 @@
 #include "dedloc/collab/collaboration.h"
 
 #include <cmath>
+#include <functional>
 #include <gtest/gtest.h>
 #include <limits>
 #include <set>
 
+#include "dedloc/admission/book_issuer.h"
 #include "dedloc/averaging/messages.h"
 #include "dedloc/membership/membership.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/run/join_string.h"
 #include "dedloc/run/vector_codecs.h"
+#include "dedloc/security/toy_signature.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/state/transfer.h"
 #include "dedloc/wire/message.h"
@@ -101,6 +104,7 @@ struct Room {
     std::size_t peers_max = membership::peers_max;
     std::size_t kept_bytes_max = 512u << 20;
     std::uint64_t differs_at_step = 0;  // planted: it computes another state than the others
+    std::function<void(sim::SimNode&, Options&)> admit{};  // of an invited run; may be empty
 };
 
 class Peer {
@@ -124,6 +128,7 @@ class Peer {
         options.peers_max = room.peers_max;
         options.kept_bytes_max = room.kept_bytes_max;
         options.bugs.differs_at_step = room.differs_at_step;
+        if (room.admit) room.admit(node, options);
         if (options.bootstrap.empty())
             options.initial =
                 *replica::initial_state(options.run,
@@ -486,6 +491,81 @@ Duration mend_the_one_that_differs(Swarm& swarm, int count, Duration within) {
     for (const auto& peer : swarm.peers) resynced += peer->events.counts["resynced"];
     EXPECT_EQ(resynced, 1);
     return longest;
+}
+
+// An invited run of these people, the first of whom organises it and may wait a minute for voters.
+class PeopleOfARun {
+  public:
+    explicit PeopleOfARun(Swarm& swarm) : swarm_(swarm) {
+        model_.run.access =
+            run::AccessConfig{.authority = security::toy_peer_id(authority_seed).text()};
+        model_.run.averaging.quorum_timeout = 60s;
+        swarm.room.admit = [this](sim::SimNode& node, Options& options) { admit(node, options); };
+    }
+    Peer& add(const std::string& name) {
+        names_.push_back(name);
+        return swarm_.add(64, model_, 12.5e6);
+    }
+    void revoke(const std::string& name) {
+        admission::Wish wish;
+        wish.kind = admission::WishKind::revoke;
+        wish.name = name;
+        const std::string path = fmt::format("{}/1", admission::wishes_folder);
+        runtime::Disk& disk = swarm_.world.node(0).runtime().disk;
+        ASSERT_TRUE(disk.write_atomically(path, wire::encode(wish)));
+    }
+
+  private:
+    static constexpr std::uint64_t authority_seed = 77;
+
+    void admit(sim::SimNode& node, Options& options) {
+        const Digest run = run::run_hash(model_.run);
+        const std::string& name = names_.back();
+        if (names_.size() == 1) {
+            admission::BookIssuer::Right right;
+            right.signer = std::make_shared<security::ToySigner>(authority_seed);
+            right.own_name = name;
+            auto issuer = *admission::BookIssuer::open(
+                node.runtime().disk, node.clock(), verifier_, run, std::move(right));
+            book_ = issuer.get();
+            options.issuer = std::move(issuer);
+            return;
+        }
+        const security::ToySigner authority(authority_seed);
+        options.admitted.token = admission::encode_token(*admission::issue_token(
+            authority, run, {.subject = name, .holder = node.id()}, node.clock().wall_now()));
+        book_->met(name, node.id(), "somebody else");
+    }
+
+    Swarm& swarm_;
+    Model model_ = small_model(elements);
+    std::vector<std::string> names_;
+    admission::BookIssuer* book_ = nullptr;
+    security::ToyVerifier verifier_;
+};
+
+TEST(Collaboration, putting_out_half_of_the_voters_does_not_stop_the_run) {
+    struct Case {
+        std::vector<std::string> people;  // ben is revoked
+    };
+    for (const Case& one : {Case{{"olga", "ben"}},
+                            Case{{"olga", "ben", "ana"}},
+                            Case{{"olga", "ben", "ben", "ana"}}}) {
+        Swarm swarm(61);
+        PeopleOfARun people(swarm);
+        for (const std::string& name : one.people) people.add(name);
+        ASSERT_TRUE(
+            swarm.world.run_until([&] { return swarm.all_at(8) && swarm.all_share(); }, 120s));
+        people.revoke("ben");
+        const std::uint64_t step = swarm.peers[0]->step();
+        const auto go_on = [&] {
+            for (std::size_t i = 0; i < one.people.size(); ++i)
+                if (one.people[i] != "ben" && swarm.peers[i]->step() < step + 4) return false;
+            return true;
+        };
+        EXPECT_TRUE(swarm.world.run_until(go_on, 25s)) << one.people.size() << " peers";
+        EXPECT_EQ(swarm.peers.back()->hash() == swarm.peers[0]->hash(), one.people.size() > 2);
+    }
 }
 
 TEST(Collaboration, a_peer_that_differs_repairs_itself_and_the_others_go_on) {

@@ -553,6 +553,10 @@ bool NativeBackend::allowed(const PeerId& peer) const {
     return context_.membership.is_member(peer) && why_kept_out(peer).empty();
 }
 
+bool NativeBackend::is_put_out(const PeerId& peer) const {
+    return context_.membership.authorizer().has_put_out(peer);
+}
+
 std::string NativeBackend::refusal(const PeerId& peer) const {
     std::string why = why_kept_out(peer);
     return why.empty() ? Electorate::refusal(peer) : why;

@@ -78,6 +78,7 @@ class NativeBackend final : public AveragingBackend,
     bool loads_state() const override { return follower_->loads_state(); }
     std::size_t voters_of_our_branch(const consensus::Base& base) const override;
     bool allowed(const PeerId& peer) const override;
+    bool is_put_out(const PeerId& peer) const override;
     std::string refusal(const PeerId& peer) const override;
     double micro_batch_s() const override;
     double upload_bytes_per_s(const PeerId& peer) const override;

@@ -4,6 +4,7 @@
 #include <ranges>
 #include <thread>
 
+#include "dedloc/p2p/gate.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/p2p/relay_keeper.h"
 #include "dedloc/runtime/machine.h"
@@ -98,6 +99,10 @@ Task<void> Node::State::stay_in_table() {
     TimePoint met{};
     for (;;) {
         std::vector<PeerId> peers = host->connected_peers();
+        // In a run with a secret strangers have no part in the table.
+        std::erase_if(peers, [this](const PeerId& peer) {
+            return !p2p::gate_of(*host).may_speak(peer, dht::ping_method).has_value();
+        });
         const bool is_alone = dht->table().all().empty();
         if (!peers.empty() && (is_alone || clock->now() - met >= table_meet_interval)) {
             met = clock->now();

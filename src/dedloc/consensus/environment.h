@@ -5,6 +5,7 @@
 // Thread: the network thread; calls of the three interfaces return at once unless they are tasks.
 
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ class Electorate {
     virtual std::string refusal(const PeerId&) const {
         return "say hello first: this run does not know you";
     }
+    // An organiser has put this peer out: no vote of it comes any more.
+    virtual bool is_put_out(const PeerId&) const { return false; }
     // Voters of `base` (us included) that are heard of and still have their memory of votes.
     virtual std::size_t voters_heard_of(const Base& base) const = 0;
     // Those of them that have not gone on as another branch.
@@ -44,6 +47,27 @@ class Electorate {
 // A majority of its voters is heard of, or somebody tells of what they decided.
 inline bool lives(const Electorate& electorate, const Base& base) {
     return electorate.voters_heard_of(base) >= base.quorum() || electorate.chain_goes_on(base);
+}
+
+// Those voters who were not put out are too few to decide anything: there is nobody to wait for.
+inline bool is_put_out_of_reach(const Electorate& electorate, const Base& base) {
+    const auto may_vote = [&electorate](const Voter& voter) {
+        return !electorate.is_put_out(voter.peer);
+    };
+    return !base.voters.empty() &&
+           static_cast<std::size_t>(std::ranges::count_if(base.voters, may_vote)) < base.quorum();
+}
+
+// A revocation passes from peer to peer within a second.
+inline constexpr Duration put_out_patience = 1s;
+
+// How long a majority of voters is waited for; a long round may keep them silent for as long. Where
+// it cannot come back, only until all have heard of that.
+inline Duration quorum_patience(const Electorate& electorate,
+                                const Base& base,
+                                const links::Patience& patience,
+                                Duration timeout) {
+    return is_put_out_of_reach(electorate, base) ? put_out_patience : patience.at_least(timeout);
 }
 
 // May this peer ask us anything?
@@ -115,8 +139,10 @@ struct Environment {
 
     TimePoint now() const { return node.clock.now(); }
     const PeerId& me() const { return host.id(); }
-    // How long a majority of voters is waited for; a long round may keep them silent for as long.
-    Duration quorum_patience() const { return patience.at_least(options.quorum_timeout); }
+    Duration quorum_patience() const {
+        return consensus::quorum_patience(
+            electorate, ledger.base(), patience, options.quorum_timeout);
+    }
 };
 
 // That somebody is late or stands elsewhere is no offence.

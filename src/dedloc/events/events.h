@@ -314,6 +314,11 @@ struct Revoked {
     }
 };
 
+// Members say that another process takes part with this peer's key.
+struct KeyUsedTwice {
+    static constexpr std::string_view kind = "key_used_twice";
+};
+
 // ---- robust runs --------------------------------------------------------------------------------
 
 // A certificate has a new order about the event's peer.
@@ -530,6 +535,7 @@ using Any = std::variant<Unknown,
                          TokenGiven,
                          RenewalFailed,
                          Revoked,
+                         KeyUsedTwice,
                          OrderGiven,
                          OrderEnded,
                          CheckDisputed,

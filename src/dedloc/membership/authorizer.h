@@ -35,10 +35,14 @@ class Authorizer {
     // sentence for the one who reads it: the caller reads what it is refused for, and what it
     // refuses a callee for.
     virtual Ok check(const Meeting& meeting, Side shown_by, ByteView credential) = 0;
+    // An open run: nothing need be proved.
+    virtual bool lets_everybody_in() const { return false; }
     // True if what a peer showed last is soon good no longer: it should show what it has now.
     virtual bool ends_soon(const PeerId&) const { return false; }
     // In a sentence, why a peer that was let in may stay no longer; nothing: it may.
     virtual std::optional<Error> objection(const PeerId&) const { return std::nullopt; }
+    // It was let in once, and an organiser has put it out since, for good.
+    virtual bool has_put_out(const PeerId&) const { return false; }
     // The person whose device it is, as an organiser says; empty: not known.
     virtual std::string person(const PeerId&) const { return {}; }
 };

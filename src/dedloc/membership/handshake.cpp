@@ -203,6 +203,7 @@ Task<Result<Bytes>> Handshake::on_prove(PeerId from, Bytes request) {
         reply.statuses.push_back(known.signed_status);
     }
     for (const Bytes& status : prove.statuses) (void)gossip_.take(status, &from);
+    if (auto twice = gossip_.key_used_twice(from)) co_return *std::move(twice);
     admit(from);
     co_return wire::encode(reply);
 }

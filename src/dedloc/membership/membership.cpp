@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dedloc/p2p/gate.h"
+
 namespace dedloc::membership {
 namespace {
 
@@ -22,6 +24,7 @@ Membership::Membership(runtime::Node node,
                        std::shared_ptr<Authorizer> authorizer,
                        Duration status_interval,
                        std::size_t peers_most,
+                       std::vector<p2p::OpenProtocol> also_open,
                        Callbacks callbacks)
     : node_(node),
       host_(host),
@@ -51,10 +54,16 @@ Membership::Membership(runtime::Node node,
           handshake_,
           scope_,
           [this](const PeerId& peer, const Error& why) { callbacks_.on_refused_by(peer, why); }),
+      gate_(std::make_shared<RunGate>(
+          table_,
+          *authorizer_,
+          [this](const PeerId& peer) { return callbacks_.why_kept_out(peer); },
+          std::move(also_open))),
       handlers_(host),
       scope_(node.executor) {}
 
-Membership::~Membership() = default;
+// The host, and with it the gate, outlives this.
+Membership::~Membership() { gate_->close(); }
 
 StatusGossip::Callbacks Membership::gossip_callbacks() {
     return {.own_status = [this] { return callbacks_.own_status(); },
@@ -66,10 +75,12 @@ StatusGossip::Callbacks Membership::gossip_callbacks() {
                     if (known == nullptr) return;
                     table_.dismiss(*known);
                     reconnection_.soon(*known);
-                }};
+                },
+            .on_key_used_twice = [this](const Error& why) { callbacks_.on_key_used_twice(why); }};
 }
 
 void Membership::start() {
+    p2p::gate_of(host_).set_gate(gate_);
     handlers_.on_call(hello_method, [this](PeerId from, Bytes request) {
         return handshake_.on_hello(from, std::move(request));
     });
@@ -89,6 +100,7 @@ void Membership::start() {
 }
 
 Task<void> Membership::stop() {
+    gate_->close();
     co_await handlers_.stop();
     co_await scope_.stop();
 }

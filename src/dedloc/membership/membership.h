@@ -4,6 +4,7 @@
 //   Handshake      how two peers that meet prove that they may take part (Authorizer)
 //   StatusGossip   how members hear of each other's progress
 //   Reconnection   hellos to those that were only heard of, and to members that were lost
+//   RunGate        the host's gate: whoever is no member speaks next to nothing with it
 //
 // Thread: the network thread. Limits: peers_max (a peer that comes beyond it is told so).
 
@@ -17,6 +18,7 @@
 #include "dedloc/membership/handshake.h"
 #include "dedloc/membership/peer_table.h"
 #include "dedloc/membership/reconnection.h"
+#include "dedloc/membership/run_gate.h"
 #include "dedloc/membership/status_gossip.h"
 #include "dedloc/p2p/handlers.h"
 #include "dedloc/run/run_file.h"
@@ -37,6 +39,8 @@ class Membership {
         // Members refuse us, in these words.
         std::function<void(const PeerId&, const Error&)> on_refused_by = [](const PeerId&,
                                                                             const Error&) {};
+        // Members say that another process has our key.
+        std::function<void(const Error&)> on_key_used_twice = [](const Error&) {};
         // A sentence for a peer that orders keep out of the run; empty: it may take part.
         std::function<std::string(const PeerId&)> why_kept_out = [](const PeerId&) {
             return std::string();
@@ -51,6 +55,7 @@ class Membership {
                std::shared_ptr<Authorizer> authorizer,
                Duration status_interval,
                std::size_t peers_most,
+               std::vector<p2p::OpenProtocol> also_open,
                Callbacks callbacks);
     ~Membership();
 
@@ -108,6 +113,7 @@ class Membership {
     StatusGossip gossip_;
     Handshake handshake_;
     Reconnection reconnection_;
+    std::shared_ptr<RunGate> gate_;
     p2p::Handlers handlers_;
     runtime::Scope scope_;
 };

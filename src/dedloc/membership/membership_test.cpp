@@ -29,6 +29,7 @@ struct DoorPeer {
                      std::make_unique<SecretAuthorizer>(Bytes(16, 7)),
                      1s,
                      peers_max,
+                     {},
                      {.own_status =
                           [this] {
                               ++status.sequence;

@@ -40,6 +40,8 @@ struct KnownPeer {
     TimePoint told_of_another;  // when it was last told the status of another peer
     TimePoint next_meeting;     // not before; of one that is no member
     TimePoint shows_again;      // not before: it is asked for a fresher credential
+    TimePoint fell_back;        // when it last said something older than before
+    TimePoint is_two_until;     // two processes have its key, as it seems
     std::uint32_t tries = 0;    // to reach it, in vain, since it was a member
     bool member = false;        // hello succeeded on the connection that is open
     bool was_member = false;    // on this one, or an earlier

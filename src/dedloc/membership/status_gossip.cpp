@@ -22,6 +22,9 @@ constexpr Duration own_status_age_max = 50ms;
 constexpr std::size_t signed_status_bytes_max = 6u << 10;
 // Statuses of one process may overtake each other, but not by so many.
 constexpr std::uint64_t restart_distance = 1000;
+// A process that was started again, with a clock that was set back, says older things once.
+constexpr Duration falls_again_within = 60s;
+constexpr Duration is_two_for = 10s;
 
 // The head tells whether a status is news: most of what peers tell of others is not.
 struct StatusHead {
@@ -112,6 +115,8 @@ Ok StatusGossip::take(ByteView signed_status, const PeerId* from) {
         if (from != nullptr) known->received = node_.clock.now();
         return {};
     }
+    if (known != nullptr && from != nullptr && !known->signed_status.empty())
+        look_for_a_second(*known, head.sequence);
     DEDLOC_TRY(Status status, wire::decode<Status>(message.payload));
     make_sound(status);
     if (!verifier_.verify(status.peer, status_domain, message.payload, message.signature))
@@ -130,9 +135,31 @@ Ok StatusGossip::take(ByteView signed_status, const PeerId* from) {
     return {};
 }
 
+// Each process counts on from the milliseconds of its start: two that speak in turn go back and
+// forth between two counts.
+void StatusGossip::look_for_a_second(KnownPeer& known, std::uint64_t sequence) const {
+    if (sequence + restart_distance > known.status.sequence) return;
+    const TimePoint now = node_.clock.now();
+    const bool again = known.fell_back > TimePoint{} && now - known.fell_back < falls_again_within;
+    known.fell_back = now;
+    if (again) known.is_two_until = now + is_two_for;
+}
+
+std::optional<Error> StatusGossip::key_used_twice(const PeerId& peer) const {
+    const KnownPeer* const known = table_.find(peer);
+    if (known == nullptr || known->is_two_until <= node_.clock.now()) return std::nullopt;
+    return make_error(
+        ErrorKind::conflict,
+        "the key of {} is used by two processes at once: a peer's folder was copied, "
+        "perhaps. Neither can take part like that: end one of them, and give it a "
+        "folder of its own (--dir), and a token of its own where the run asks for one",
+        peer.short_text());
+}
+
 Task<Result<Bytes>> StatusGossip::on_push(PeerId from, Bytes request) {
     if (!table_.is_member(from)) co_return not_greeted();
     DEDLOC_CO_TRY_VOID(take(request, &from));
+    if (auto twice = key_used_twice(from)) co_return *std::move(twice);
     const TimePoint now = node_.clock.now();
     KnownPeer& asker = table_.entry_of(from);
     HelloMessage reply;
@@ -191,6 +218,8 @@ Task<void> StatusGossip::push_to(PeerId peer) {
             take_reply(*reply, peer);
         else if (reply.error().kind() == ErrorKind::denied)
             callbacks_.on_forgotten_by(peer);
+        else if (reply.error().kind() == ErrorKind::conflict)
+            callbacks_.on_key_used_twice(reply.error());
     }
     pushing_.erase(peer);
 }

@@ -10,6 +10,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "dedloc/membership/peer_table.h"
 #include "dedloc/runtime/node.h"
@@ -36,6 +37,8 @@ class StatusGossip {
         std::function<void(const Status& before, const Status& now)> on_status;
         // A member does not know us any more: it was started again, or lost the connection.
         std::function<void(const PeerId&)> on_forgotten_by;
+        // A member says that our key is used by another process as well.
+        std::function<void(const Error&)> on_key_used_twice = [](const Error&) {};
     };
 
     // Tasks run in `scope`, which ends before this.
@@ -58,9 +61,12 @@ class StatusGossip {
     // Pushes to all members. One push at a time to each; what became news meanwhile follows at
     // once, and only the newest.
     void push_to_all();
+    // Two processes seem to have this peer's key; each is told when it says something. None: no.
+    std::optional<Error> key_used_twice(const PeerId& peer) const;
     bool is_pushing() const { return !pushing_.empty(); }
 
   private:
+    void look_for_a_second(KnownPeer& known, std::uint64_t sequence) const;
     Task<void> push_to(PeerId peer);
     bool is_old(const KnownPeer& known,
                 std::uint64_t incarnation,

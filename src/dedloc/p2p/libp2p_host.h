@@ -15,6 +15,7 @@
 
 #include "dedloc/base/check.h"
 #include "dedloc/p2p/diagnostics.h"
+#include "dedloc/p2p/gate.h"
 #include "dedloc/p2p/kad_find_node.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/p2p/nat_service.h"
@@ -30,7 +31,7 @@ struct Serving {
     runtime::TaskId task = 0;
 };
 
-class Libp2pHost final : public Host, public NatView, public PeerView {
+class Libp2pHost final : public Host, public GatedHost, public NatView, public PeerView {
   public:
     Libp2pHost(HostOptions options, std::shared_ptr<const transport::UpgradeContext> upgrades)
         : options_(std::move(options)),
@@ -108,6 +109,7 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
     void handle_call(const std::string& method, CallHandler handler) override;
     void handle_stream(const std::string& method, StreamHandler handler) override;
     void remove_handler(const std::string& method) override;
+    std::vector<std::string> methods() const override;
 
     std::optional<Duration> round_trip(const PeerId& peer) const override {
         const ConnectionPtr connection = swarm_.best(peer);
@@ -130,6 +132,7 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
 
   private:
     struct Handler {
+        std::string method;
         CallHandler call;
         StreamHandler stream;
     };

@@ -251,6 +251,7 @@ std::shared_ptr<MethodFacts> Libp2pHost::facts_of_method(const std::string& meth
 void Libp2pHost::add_handler(const std::string& method, Handler handler) {
     DEDLOC_CHECK(!handlers_.contains(method), "two handlers for \"{}\"", method);
     DEDLOC_CHECK(handlers_.size() < handlers_max);
+    handler.method = method;
     handlers_.emplace(method, std::make_shared<Handler>(std::move(handler)));
     push_identify_soon();
 }
@@ -260,11 +261,17 @@ void Libp2pHost::remove_handler(const std::string& method) {
 }
 
 void Libp2pHost::handle_call(const std::string& method, CallHandler handler) {
-    add_handler(method, {.call = std::move(handler), .stream = nullptr});
+    add_handler(method, {.method = {}, .call = std::move(handler), .stream = nullptr});
 }
 
 void Libp2pHost::handle_stream(const std::string& method, StreamHandler handler) {
-    add_handler(method, {.call = nullptr, .stream = std::move(handler)});
+    add_handler(method, {.method = {}, .call = nullptr, .stream = std::move(handler)});
+}
+
+std::vector<std::string> Libp2pHost::methods() const {
+    std::vector<std::string> methods;
+    for (const auto& [method, handler] : handlers_) methods.push_back(method);
+    return methods;
 }
 
 // ------------------------------------------------------------------------------------- serving
@@ -355,7 +362,9 @@ Task<void> Libp2pHost::serve_call(std::shared_ptr<transport::Stream> stream,
     if (!request) co_return;
     const wire::CallId id = request->id;
     Result<Bytes> answer = Error(ErrorKind::overloaded, "too many calls from you are being served");
-    if (!overloaded) {
+    if (const Ok admitted = may_speak(caller, handler->method); !admitted) {
+        answer = admitted.error();
+    } else if (!overloaded) {
         // Any byte, end or reset from here on means that the caller has given up.
         const auto cancel = [this, serving] { scope_.cancel_task(serving->task); };
         stream->watch(cancel, /*failures_only=*/false);
@@ -378,6 +387,12 @@ Task<void> Libp2pHost::serve_stream(std::shared_ptr<transport::Stream> stream,
     auto messages = make_message_stream(stream);
     if (overloaded) {
         Error error(ErrorKind::overloaded, "too many streams from you are being served");
+        auto failed = co_await messages->fail(std::move(error));
+        co_return;
+    }
+    if (Ok admitted = may_speak(stream->remote(), handler->method); !admitted) {
+        stream->set_deadline(options_.clock.now() + call_answer_max);
+        Error error = std::move(admitted).error();
         auto failed = co_await messages->fail(std::move(error));
         co_return;
     }

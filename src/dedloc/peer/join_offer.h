@@ -31,6 +31,7 @@ class JoinOffer {
         bool is_asking = false;     // the router, or a relay, and has no answer yet
         std::string own_data{};     // of the run
         bool has_experts = false;   // that somebody has to serve
+        std::string directory{};    // this peer's folder
     };
     // Lines to show now; mostly none. `now`: steady seconds.
     std::vector<std::string> look(double now,

@@ -1,5 +1,7 @@
 #include "dedloc/peer/join_string_file.h"
 
+#include <algorithm>
+
 #include "dedloc/p2p/nat.h"
 #include "dedloc/peer/called_as.h"
 #include "dedloc/peer/peer_run.h"
@@ -13,6 +15,7 @@ Ok JoinStringFile::refresh() {
     const bool first = text_.empty();
     text_ = node_.run_on_network_thread([this] { return service_.collaboration().join_string(); });
     const Ok written = write_private_file(place_.path, text_ + "\n");
+    if (names_others()) (void)write_private_file(place_.way_back, text_ + "\n");
     if (place_.hosts)
         show();
     else if (first)
@@ -20,11 +23,20 @@ Ok JoinStringFile::refresh() {
     return first ? written : Ok();
 }
 
+bool JoinStringFile::names_others() const {
+    const auto join = run::parse_join_string(text_);
+    return join && std::ranges::any_of(join->addresses, [this](const std::string& address) {
+               const auto parts = run::split_peer_address(address);
+               return parts && parts->peer != node_.id();
+           });
+}
+
 void JoinStringFile::show() {
     JoinOffer::Surroundings around{.announced = !options_.announce.empty(),
                                    .relays_given = !options_.relays.empty(),
                                    .own_data = place_.own_data,
-                                   .has_experts = place_.has_experts};
+                                   .has_experts = place_.has_experts,
+                                   .directory = place_.directory};
     node_.run_on_network_thread([&] {
         const p2p::NatReport nat = p2p::nat_of(node_.host())->nat_report();
         around.is_asking = nat.router_is_asked || (around.relays_given && nat.relays.empty());

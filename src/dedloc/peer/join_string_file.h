@@ -18,9 +18,11 @@ class JoinStringFile {
   public:
     struct Place {
         std::string path;
+        std::string way_back;  // the path for a string that names others
         bool hosts = false;
         std::string own_data{};  // JoinOffer::Surroundings
         bool has_experts = false;
+        std::string directory{};
     };
     // All outlive this.
     JoinStringFile(collab::Node& node,
@@ -42,6 +44,7 @@ class JoinStringFile {
 
   private:
     void show();
+    bool names_others() const;
 
     collab::Node& node_;
     const collab::CollaborationService& service_;

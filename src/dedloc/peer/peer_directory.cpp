@@ -83,6 +83,17 @@ Result<RunningPeer> running_peer(const std::string& path) {
     return peer;
 }
 
+Result<std::string> way_back_of(const std::string& path) {
+    for (const std::string_view name : {join_file, way_back_file})
+        if (auto text =
+                read_text_file(path + "/" + std::string(name), 2 * run::join_string_bytes_max))
+            return trimmed(*std::move(text));
+    return make_error(ErrorKind::bad_input,
+                      "{} is a folder without a join string: it is none of a peer that has met "
+                      "others; give the run's join string",
+                      path);
+}
+
 std::vector<RunningPeer> running_peers(const std::string& root) {
     std::vector<RunningPeer> peers;
     std::error_code error;

@@ -8,6 +8,7 @@
 //   identity.key identity.lock   who the peer is (p2p/identity_file.h)
 //   run.toml                     the run file
 //   join.txt                     a current join string; holds the run secret, so 0600
+//   way-back.txt                 the last one that named other peers; it stays when this peer ends
 //   events[.1].jsonl             docs/events.md
 //   certificates[.N].log         every certificate the peer applied (the ledger writes it)
 //   checkpoints/                 state/checkpoint.h
@@ -31,6 +32,7 @@ inline constexpr int peers_per_machine_max = 64;  // numbered folders of one run
 
 inline constexpr std::string_view identity_file = "identity.key";
 inline constexpr std::string_view join_file = "join.txt";
+inline constexpr std::string_view way_back_file = "way-back.txt";
 inline constexpr double join_refresh_s = 5;  // how often a peer writes it
 inline constexpr std::string_view run_copy_file = "run.toml";
 inline constexpr std::string_view events_file = "events.jsonl";
@@ -51,6 +53,9 @@ struct RunningPeer {
 std::vector<RunningPeer> running_peers(const std::string& root);
 // Finds the peer of one folder; not_found when nobody runs there.
 Result<RunningPeer> running_peer(const std::string& path);
+
+// The newest join string in a peer's folder, whether that peer is at work or not.
+Result<std::string> way_back_of(const std::string& path);
 
 // The folder of another peer of the same run file that is at work on this machine, beside the given
 // numbered folder; empty: there is none.

@@ -106,9 +106,11 @@ class PeerRun {
                        screen_,
                        options_,
                        {.path = file(join_file),
+                        .way_back = file(way_back_file),
                         .hosts = hosts(),
                         .own_data = own_data(run_file().task),
-                        .has_experts = run_file().task.section("experts") != nullptr}),
+                        .has_experts = run_file().task.section("experts") != nullptr,
+                        .directory = input_.opened.directory}),
           states_(
               service_,
               run_file(),
@@ -133,7 +135,8 @@ class PeerRun {
 
     const run::RunFile& run_file() const { return input_.invitation.run; }
     tasks::TaskOptions task_options() const;
-    bool hosts() const { return input_.invitation.bootstrap.empty(); }
+    // Or comes back to a run that it hosted, which may go on without it.
+    bool hosts() const { return input_.invitation.bootstrap.empty() || input_.resume; }
     std::string file(std::string_view name) const {
         return input_.opened.directory + "/" + std::string(name);
     }
@@ -189,6 +192,7 @@ class PeerRun {
     runtime::LineCaps caps_told_{};
     double vector_bytes_ = 0;  // of a gradient or an average, encoded
     double download_told_ = -download_tell_s;
+    std::uint64_t resumed_at_ = 0;  // the step of the state that a host has at first
     bool view_is_over_ = false;
 };
 
@@ -291,6 +295,7 @@ collab::Options PeerRun::collaboration_options() const {
     options.name = options_.name.empty() ? host_name() : options_.name;
     options.kept_bytes_most = replica::kept_averages_most(runtime::memory_allowed());
     options.stubborn = options_.flips_signs;
+    if (options_.listed) options.table_use = collab::TableUse::look_up;
     constexpr double bytes_per_megabit = 1e6 / 8;
     options.upload_max = options_.plan_up * bytes_per_megabit;
     options.download_max = options_.plan_down * bytes_per_megabit;
@@ -332,7 +337,7 @@ std::optional<Failure> PeerRun::begin() {
         if (!first) return failure(first.error());
         if (!warm_start_told_.empty()) announce(events::StartedFrom{}, warm_start_told_);
         input_.from.reset();  // as large as the state
-        states_.begin_at((*first)->step());
+        resumed_at_ = (*first)->step();
         options.initial = *std::move(first);
     } else {
         screen_.say(fmt::format("joining {} …", run_file().name));
@@ -342,7 +347,12 @@ std::optional<Failure> PeerRun::begin() {
     const auto begun =
         service_.begin(std::move(options), fan_.get(), [this] { return look_while_joining(); });
     if (!begun) return failure(begun.error());
-    if (!hosts()) states_.begin_at(service_.collaboration().state()->step());
+    const std::uint64_t step = service_.collaboration().state()->step();
+    if (hosts() && resumed_at_ != step)
+        announce(
+            events::Joined{},
+            fmt::format("the run went on without this peer, which has come back at step {}", step));
+    states_.begin_at(step);
     states_.begin();
     if (!options_.quiet) grid_.start(node_, run_file());
     if (options_.listed) list_run(node_, service_, input_.invitation);
@@ -418,6 +428,7 @@ void PeerRun::look_at(const events::Event& event) {
                  events::VotesWritten,
                  events::AdmissionRefused,
                  events::RenewalFailed,
+                 events::KeyUsedTwice,
                  events::Revoked>())
         screen_.say(event.text);
     if (const auto* revoked = event.as<events::Revoked>(); revoked && revoked->ours && !put_out_)

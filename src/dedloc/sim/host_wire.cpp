@@ -164,6 +164,11 @@ void HostWire::on_request(int side, Packet& packet) {
                unsupported(here.host->id(), world().method_name(packet.method)));
         return;
     }
+    const Ok admitted = here.host->may_speak(here.remote, world().method_name(packet.method));
+    if (!admitted) {
+        answer(side, packet.id, packet.method, admitted.error());
+        return;
+    }
     if (here.serving.size() >= incoming_calls_max) {
         answer(side,
                packet.id,
@@ -273,6 +278,9 @@ void HostWire::on_open(int side, Packet& packet) {
     std::optional<Error> refusal;
     if (found == here.host->stream_handlers_.end())
         refusal = unsupported(here.host->id(), world().method_name(packet.method));
+    else if (Ok admitted = here.host->may_speak(here.remote, world().method_name(packet.method));
+             !admitted)
+        refusal = std::move(admitted).error();
     else if (here.incoming_streams >= incoming_streams_max)
         refusal = make_error(ErrorKind::overloaded,
                              "{} already serves {} streams of this peer",

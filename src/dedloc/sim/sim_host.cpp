@@ -414,6 +414,16 @@ void SimHost::remove_handler(const std::string& method) {
     stream_handlers_.erase(world_.intern(method));
 }
 
+std::vector<std::string> SimHost::methods() const {
+    std::vector<std::string> methods;
+    for (const auto& [method, handler] : call_handlers_)
+        methods.push_back(world_.method_name(method));
+    for (const auto& [method, handler] : stream_handlers_)
+        methods.push_back(world_.method_name(method));
+    std::ranges::sort(methods);
+    return methods;
+}
+
 Task<void> SimHost::stop() {
     stopping_ = true;
     if (process_.alive) {

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "dedloc/p2p/gate.h"
 #include "dedloc/p2p/host.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/scope.h"
@@ -27,7 +28,7 @@ class HostWire;
 inline constexpr std::size_t incoming_calls_max = 1024;
 inline constexpr std::size_t incoming_streams_max = 256;
 
-class SimHost final : public p2p::Host {
+class SimHost final : public p2p::Host, public p2p::GatedHost {
   public:
     explicit SimHost(Process& process);
     ~SimHost() override;
@@ -55,6 +56,7 @@ class SimHost final : public p2p::Host {
     void handle_call(const std::string& method, p2p::CallHandler handler) override;
     void handle_stream(const std::string& method, p2p::StreamHandler handler) override;
     void remove_handler(const std::string& method) override;
+    std::vector<std::string> methods() const override;
     std::optional<Duration> round_trip(const PeerId& peer) const override;
     runtime::Traffic traffic() const override;
     Task<void> stop() override;

@@ -62,6 +62,24 @@ Result<std::optional<security::Identity>> give_authority(run::RunFile& run,
     return authority;
 }
 
+namespace {
+
+// The name under which people were let in before stays, unless another one is given.
+Result<std::unique_ptr<admission::BookIssuer>> open_issuer(const collab::Node& node,
+                                                           const Digest& run,
+                                                           const security::Identity& key,
+                                                           const HostAccessOptions& options) {
+    admission::BookIssuer::Right right;
+    right.signer = std::make_shared<security::IdentitySigner>(key);
+    right.own_name = options.name;
+    right.usual_name = options.usual_name;
+    right.token_lifetime = options.token_hours * seconds_per_hour;
+    return admission::BookIssuer::open(
+        node.disk(), node.clock(), node.verifier(), run, std::move(right));
+}
+
+}  // namespace
+
 Result<HostAccess> host_access(const collab::Node& node,
                                const run::RunFile& run,
                                const std::optional<security::Identity>& authority,
@@ -87,15 +105,32 @@ Result<HostAccess> host_access(const collab::Node& node,
     }
     const Bytes private_key = key->private_key();
     DEDLOC_TRY_VOID(node.disk().write_atomically(std::string(authority_file), private_key));
-    admission::BookIssuer::Right right;
-    right.signer = std::make_shared<security::IdentitySigner>(*key);
-    right.own_name = options.name;
-    right.token_lifetime = options.token_hours * seconds_per_hour;
-    DEDLOC_TRY(
-        access.issuer,
-        admission::BookIssuer::open(
-            node.disk(), node.clock(), node.verifier(), run::run_hash(run), std::move(right)));
+    DEDLOC_TRY(access.issuer, open_issuer(node, run::run_hash(run), *key, options));
     return access;
+}
+
+Result<ReachedRun> reach_run(const collab::Node& node,
+                             const std::string& join_text,
+                             Duration patience,
+                             const std::string& name,
+                             const std::string& usual_name) {
+    DEDLOC_TRY(const run::JoinString join, run::parse_join_string(join_text));
+    ReachedRun reached;
+    std::optional<admission::Admitted> own;
+    if (const auto bytes = node.disk().read(std::string(authority_file))) {
+        DEDLOC_TRY(const security::Identity key, read_key(*bytes, std::string(authority_file)));
+        if (key.id() == join.authority) {
+            HostAccessOptions options;
+            options.name = name;
+            options.usual_name = usual_name;
+            DEDLOC_TRY(reached.issuer, open_issuer(node, join.run, key, options));
+            own.emplace();
+            DEDLOC_TRY(own->token, reached.issuer->own_token(node.id()));
+        }
+    }
+    DEDLOC_TRY(reached.invitation,
+               collab::fetch_invitation(node, join_text, patience, std::move(own)));
+    return reached;
 }
 
 Ok keep_secret(const collab::Node& node, ByteView secret) {

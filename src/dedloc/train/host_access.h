@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "dedloc/collab/collaboration.h"
+#include "dedloc/collab/collaboration_service.h"
 #include "dedloc/collab/node.h"
 #include "dedloc/security/identity.h"
 
@@ -43,12 +43,26 @@ struct HostAccessOptions {
     bool open = false;     // no secret
     bool resumes = false;  // the secret that lies there is still good
     double token_hours = 6;
-    std::string name{};  // the organiser's
+    std::string name{};                       // the organiser's, if it is given
+    std::string usual_name{"the organiser"};  // where neither that nor the book says one
 };
 Result<HostAccess> host_access(const collab::Node& node,
                                const run::RunFile& run,
                                const std::optional<security::Identity>& authority,
                                const HostAccessOptions& options);
+
+// Reaches a run as the peer that the node's folder says: where it is the organiser's, with a token
+// that it makes for itself, and the right to let people in; else as everybody. `name`: of the
+// organiser; empty: as it was.
+struct ReachedRun {
+    collab::Invitation invitation{};
+    std::shared_ptr<admission::Issuer> issuer{};
+};
+Result<ReachedRun> reach_run(const collab::Node& node,
+                             const std::string& join_text,
+                             Duration patience,
+                             const std::string& name = {},
+                             const std::string& usual_name = "the organiser");
 
 // So that who resumes the run from this folder lets in those that know the secret.
 Ok keep_secret(const collab::Node& node, ByteView secret);

@@ -1,0 +1,44 @@
+#include "dedloc/cli/visiting_node.h"
+
+#include <filesystem>
+#include <stdlib.h>
+
+#include "dedloc/run/join_string.h"
+#include "dedloc/train/host_access.h"
+
+namespace dedloc::cli {
+
+peer::Outcome<std::unique_ptr<VisitingNode>> VisitingNode::open(const std::string& join_text,
+                                                                const std::string& directory) {
+    const auto join = run::parse_join_string(join_text);
+    if (!join) return peer::failure(join.error());
+    std::unique_ptr<VisitingNode> visiting(new VisitingNode);
+    visiting->join_text_ = join_text;
+    peer::OpeningOptions options{.directory = directory, .listen = {"none"}, .workers_count = 1};
+    if (join->authority.is_empty()) {
+        std::error_code error;
+        std::string pattern =
+            (std::filesystem::temp_directory_path(error) / "dedloc-visit-XXXXXX").string();
+        if (!::mkdtemp(pattern.data()))
+            return peer::Failure{peer::ExitCode::disk, "cannot make a temporary folder " + pattern};
+        options.directory = visiting->temporary_ = pattern;
+    }
+    auto opened = peer::open_node(join->run, options);
+    if (!opened) return opened.failure();
+    visiting->opened_ = std::move(*opened);
+    return visiting;
+}
+
+VisitingNode::~VisitingNode() {
+    opened_.node.reset();
+    std::error_code ignored;
+    if (!temporary_.empty()) std::filesystem::remove_all(temporary_, ignored);
+}
+
+Result<collab::Invitation> VisitingNode::reach(Duration patience) const {
+    DEDLOC_TRY(train::ReachedRun reached,
+               train::reach_run(*opened_.node, join_text_, patience));
+    return std::move(reached.invitation);
+}
+
+}  // namespace dedloc::cli

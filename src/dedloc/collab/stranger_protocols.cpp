@@ -1,0 +1,23 @@
+#include "dedloc/collab/stranger_protocols.h"
+
+#include "dedloc/admission/admission_message.h"
+#include "dedloc/dht/node.h"
+
+namespace dedloc::collab {
+
+std::vector<p2p::OpenProtocol> stranger_protocols(TableUse use) {
+    std::vector<p2p::OpenProtocol> open{
+        {admission::admission_method,
+         "redeems a code or renews a token; the organiser's book is asked there"}};
+    if (use == TableUse::none) return open;
+    open.insert(open.end(),
+                {{dht::ping_method, "to find runs by name one enters the table"},
+                 {dht::find_method, "`dedloc find` looks names of runs up"}});
+    if (use == TableUse::store)
+        open.insert(open.end(),
+                    {{dht::store_method, "hosts of other runs name theirs at a relay"},
+                     {dht::watch_method, "as look-ups, without asking again and again"}});
+    return open;
+}
+
+}  // namespace dedloc::collab
