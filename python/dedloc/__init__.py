@@ -14,12 +14,14 @@ docs/python.md says more.
 """
 
 from . import callbacks
-from .errors import (BadInput, Cancelled, CannotCompute, DedlocError, Denied, DifferentRun,
-                     LocalFault, NotFound, Unreachable, Unsupported)
+from .errors import (AlreadyOpen, BadInput, Cancelled, CannotCompute, DedlocError, Denied,
+                     DifferentRun, LocalFault, NotFound, Unreachable, Unsupported)
+from .export import save_safetensors
 from .optimizer import Optimizer
-from .run import Run, host, join
+from .run import Run, close_all, host, join
 
 __version__ = "0.1.0"
-__all__ = ["BadInput", "Cancelled", "CannotCompute", "DedlocError", "Denied", "DifferentRun",
-           "LocalFault", "NotFound", "Optimizer", "Run", "Unreachable", "Unsupported", "callbacks",
-           "host", "join"]
+__all__ = ["AlreadyOpen", "BadInput", "Cancelled", "CannotCompute", "DedlocError", "Denied",
+           "DifferentRun", "LocalFault", "NotFound", "Optimizer", "Run", "Unreachable",
+           "Unsupported", "callbacks", "close_all", "host", "join",
+           "save_safetensors"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from .errors import error_of
 
 TRAINED, CONSTANT, BUFFER, CONSTANT_BUFFER, PRIVATE_BUFFER = range(5)
+CANCELLED = 8  # of dedloc_error_kind
 
 GoesOn = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 _Floats = ctypes.c_void_p
@@ -43,6 +44,7 @@ class Options(ctypes.Structure):
         ("announce", ctypes.c_char_p), ("relays", ctypes.c_char_p),
         ("patience_s", ctypes.c_double), ("goes_on", GoesOn), ("self", ctypes.c_void_p),
         ("calls", ctypes.POINTER(LoopCalls)), ("admit", ctypes.c_char_p),
+        ("run_text", ctypes.c_char_p), ("wait_s", ctypes.c_double),
     ]
 
 
@@ -93,6 +95,7 @@ def _load() -> ctypes.CDLL:
         ("place", None, [loop, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p)]),
         ("step", ctypes.c_int, [loop, ctypes.c_int64, ctypes.c_double, error]),
         ("drop", None, [loop]),
+        ("reload", None, [loop]),
         ("leave", ctypes.c_int, [loop, ctypes.c_double, error]),
         ("close", None, [loop]),
         ("finished", ctypes.c_int, [loop]),
@@ -100,7 +103,9 @@ def _load() -> ctypes.CDLL:
         ("seed", ctypes.c_uint64, [loop]),
         ("next_sample", ctypes.c_uint64, [loop]),
         ("target_batch", ctypes.c_uint64, [loop]),
+        ("learning_rate", ctypes.c_double, [loop]),
         ("join_string", ctypes.c_size_t, text),
+        ("run_file", ctypes.c_size_t, text),
         ("peer_id", ctypes.c_size_t, text),
         ("state_hash", ctypes.c_size_t, text),
         ("status_json", ctypes.c_size_t, text),

@@ -7,14 +7,15 @@ they lie. A model on a device keeps its sum there; one copy through pinned memor
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 import torch
 
 from . import _library
 from ._library import (BUFFER, CONSTANT, CONSTANT_BUFFER, PRIVATE_BUFFER, TRAINED, ModelCalls,
                        Tensor, library)
-from .errors import BadInput
+from ._watch import Entry, Watch
+from .errors import BadInput, DedlocError
 
 # As libtorch spells types, which the fingerprint of a model contains.
 _TYPES = {torch.float32: "Float", torch.float64: "Double", torch.float16: "Half",
@@ -67,60 +68,157 @@ class Described:
         return (Tensor * len(self._all))(*self._all)
 
 
+class Hold:
+    """Memory that lies in a row, in place of tensors that do not; it lives until a call has ended.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[torch.Tensor] = []
+        self._copied: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def values(self, tensor: torch.Tensor) -> int:
+        if tensor.is_contiguous():
+            return tensor.data_ptr()
+        copy = tensor.detach().contiguous()
+        self._copied.append((tensor, copy))
+        return copy.data_ptr()
+
+    def gradient(self, parameter: torch.Tensor) -> Optional[int]:
+        gradient = parameter.grad
+        if gradient is None:
+            return None
+        if gradient.layout != torch.strided:
+            gradient = gradient.to_dense()
+        # Itself, if it lies in a row already.
+        gradient = gradient.detach().to(parameter.device, torch.float32).resolve_neg().contiguous()
+        if gradient.shape != parameter.shape:
+            raise BadInput(f"a gradient has the shape {list(gradient.shape)}, its parameter "
+                           f"{list(parameter.shape)}: leave .grad to backward()")
+        self._kept.append(gradient)
+        return gradient.data_ptr()
+
+    def settle(self) -> None:
+        """Back to where the tensors lie."""
+        with torch.no_grad():
+            for tensor, copy in self._copied:
+                tensor.detach().copy_(copy)
+
+
 class Placed:
     """Lists what is trained and what is averaged: each tensor once, empty ones left out."""
 
     def __init__(self, trained: list[torch.Tensor], buffers: list[torch.Tensor]) -> None:
         self.trained, self.buffers = trained, buffers
 
+    def exchange(self, before: torch.Tensor, after: torch.Tensor) -> None:
+        for tensors in self.trained, self.buffers:
+            for i, tensor in enumerate(tensors):
+                if tensor is before:
+                    tensors[i] = after
+
     def is_plain(self) -> bool:
         return all(t.device.type == "cpu" and t.is_contiguous() and t.dtype in _IN_MEMORY
                    for t in self.trained + self.buffers)
 
-    def place(self, loop: Any) -> list[torch.Tensor]:
-        """Says where everything lies now. What is returned must live until the step has ended."""
-        values = [t.data_ptr() for t in self.trained + self.buffers]
-        gradients: list[Any] = []
-        kept = []
-        for parameter in self.trained:
-            gradient = parameter.grad
-            if gradient is None:
-                gradients.append(None)
-                continue
-            if gradient.layout != torch.strided:
-                gradient = gradient.to_dense()
-            gradient = gradient.contiguous()  # itself, if it lies in a row already
-            kept.append(gradient)
-            gradients.append(gradient.data_ptr())
+    def place(self, loop: Any) -> Hold:
+        """Says where everything lies now. What is returned must live until the call has ended, and
+        be settled then."""
+        hold = Hold()
+        self._say(loop, [hold.values(t) for t in self.trained + self.buffers],
+                  [hold.gradient(parameter) for parameter in self.trained])
+        return hold
+
+    def place_elsewhere(self, loop: Any) -> list[torch.Tensor]:
+        """Memory for a last state that the model cannot take any more; to be kept."""
+        spare = [torch.zeros(tensor.numel() * 8, dtype=torch.uint8)
+                 for tensor in self.trained + self.buffers]
+        self._say(loop, [tensor.data_ptr() for tensor in spare], [None] * len(self.trained))
+        return spare
+
+    @staticmethod
+    def _say(loop: Any, values: list[Optional[int]], gradients: list[Optional[int]]) -> None:
         library.dedloc_place(loop, (ctypes.c_void_p * len(values))(*values),
                              (ctypes.c_void_p * len(gradients))(*gradients))
-        return kept
 
 
-def describe(model: torch.nn.Module, private: Sequence[str]) -> tuple[Described, Placed]:
-    described, placed, seen = Described(), Placed([], []), set()
+class Joined:
+    """What a run keeps of its model: where the engine writes until the run is closed."""
+
+    def __init__(self, placed: Placed, calls: Optional["DeviceModel"], watch: Watch) -> None:
+        self.placed, self.calls, self.watch = placed, calls, watch
+        self._spare: list[torch.Tensor] = []
+        self.failure: Optional[DedlocError] = None  # why the model cannot take the last state
+
+    def place(self, loop: Any) -> Optional[Hold]:
+        return self.placed.place(loop) if self.calls is None else None
+
+    def place_for_last(self, loop: Any) -> Optional[Hold]:
+        """For leaving: that goes on whatever has become of the model."""
+        try:
+            self.watch.look(values=False)
+            return self.place(loop)
+        except DedlocError as failure:
+            self.failure = failure
+            if self.calls is None:
+                self._spare = self.placed.place_elsewhere(loop)
+            else:
+                self.calls.takes_no_more()
+            return None
+
+    def raise_failure(self) -> None:
+        if self.calls is not None:
+            self.calls.raise_failure()
+
+
+def _check_can_join(name: str, tensor: torch.Tensor) -> None:
+    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+        raise BadInput(f"'{name}' has no shape yet (a lazy module): make a forward pass before "
+                       "dedloc.Optimizer is made")
+    if tensor.device.type == "meta":
+        raise BadInput(f"'{name}' is on the meta device: give the model memory (to_empty) and "
+                       "values before dedloc.Optimizer is made")
+
+
+def describe(model: torch.nn.Module, private: Sequence[str]
+             ) -> tuple[Described, Placed, list[Entry]]:
+    described, placed, seen = Described(), Placed([], []), {}
+    entries: list[Entry] = []
+
+    def enter(name: str, tensor: torch.Tensor, kind: int) -> bool:
+        """Whether it was there under another name."""
+        first = seen.get(id(tensor))
+        described.add(name, tensor, kind, first is not None)
+        entries.append(Entry(name, tensor, kind, first))
+        seen.setdefault(id(tensor), entries[-1])
+        return first is not None
+
     names = {name for name, _ in _named(model, "_buffers")}
     for name in private:
         if name not in names:
             raise BadInput(f"private_buffers names {name!r}, which is no buffer of the model")
     for name, tensor in _named(model, "_parameters"):
-        repeated = id(tensor) in seen
-        seen.add(id(tensor))
-        described.add(name, tensor, TRAINED if tensor.requires_grad else CONSTANT, repeated)
+        _check_can_join(name, tensor)
+        repeated = enter(name, tensor, TRAINED if tensor.requires_grad else CONSTANT)
         if tensor.requires_grad and not repeated and tensor.numel():
             placed.trained.append(tensor)
     for name, tensor in _named(model, "_buffers"):
-        repeated = id(tensor) in seen
-        seen.add(id(tensor))
+        _check_can_join(name, tensor)
         kind = _kind_of_buffer(name, tensor, private)
-        described.add(name, tensor, kind, repeated)
+        repeated = enter(name, tensor, kind)
         if kind == BUFFER and not repeated and tensor.numel():
             placed.buffers.append(tensor)
     for tensor in placed.trained:
         if tensor.dtype != torch.float32:
             raise BadInput("parameters must be fp32 (model.float() before joining); compute in "
                            "less with torch.autocast")
-    return described, placed
+    return described, placed, entries
+
+
+def watch_of(model: torch.nn.Module, entries: list[Entry], exchanged: Any) -> Watch:
+    def caches() -> set:
+        return {f"{prefix}.{name}" if prefix else name for prefix, module in model.named_modules()
+                for name in getattr(module, "_non_persistent_buffers_set", ())}
+    return Watch(lambda which: _named(model, which), caches, entries, exchanged)
 
 
 def _view(address: int, count: int) -> torch.Tensor:
@@ -142,6 +240,7 @@ class DeviceModel:
         self.remembered = [b.clone() for b in placed.buffers]
         self._failure: Any = None
         self._kept: Any = None
+        self._takes = True
         on_device = any(t.is_cuda for t in placed.trained)
         self._staging = (torch.empty(self.trained_count, pin_memory=True) if on_device else None)
 
@@ -168,6 +267,10 @@ class DeviceModel:
         if failure is not None:
             raise failure
 
+    def takes_no_more(self) -> None:
+        """The model is none any more that a state fits."""
+        self._takes = False
+
     def _buffers(self) -> torch.Tensor:
         if not self.placed.buffers:
             return torch.empty(0)
@@ -181,6 +284,8 @@ class DeviceModel:
             offset += tensor.numel()
 
     def load(self, parameters: int, buffers: int) -> None:
+        if not self._takes:
+            return
         values = _view(parameters, self.trained_count)
         if self._staging is not None:
             self._staging.copy_(values)

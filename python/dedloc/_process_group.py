@@ -4,12 +4,13 @@ to rank 0 once a global step. Between two of them a step() exchanges three numbe
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Optional
 
 import torch
 import torch.distributed as distributed
 
 from ._model import DeviceModel, Placed
+from .errors import BadInput, DedlocError
 
 _NOTHING, _REDUCE, _LOADED, _FAILED = range(4)
 
@@ -51,11 +52,16 @@ class GroupModel(DeviceModel):
         self._spread()
 
     def step(self, optimizer: Any, mean_loss: float, samples: int) -> bool:
-        sound = math.isfinite(self.norm())
-        mine = [samples, mean_loss * samples, 1.0] if sound else [0, 0.0, 0.0]
+        failure = self._failure_of(optimizer)
+        sound = failure is None and math.isfinite(self.norm())
+        mine = [samples, mean_loss * samples, 1.0, 0.0] if sound else [0, 0.0, 0.0, 0.0]
+        mine[3] = float(failure is not None)
         numbers = torch.tensor(mine, dtype=torch.float64, device=self._device)
         distributed.all_reduce(numbers, group=self.group)
-        all_samples, loss_sum, sound_ranks = numbers.tolist()
+        all_samples, loss_sum, sound_ranks, failed_ranks = numbers.tolist()
+        if failed_ranks > 0:
+            raise failure or BadInput("the model of another rank of this group has changed since "
+                                      "it joined; that rank says how")
         self._sound, self._samples, self._loaded = sound, samples, False
         if self.is_first:
             return self._lead(optimizer, loss_sum, int(all_samples), samples, sound_ranks > 0)
@@ -73,6 +79,15 @@ class GroupModel(DeviceModel):
         if word == _LOADED:
             self._spread()
         return word == _LOADED
+
+    @staticmethod
+    def _failure_of(optimizer: Any) -> Optional[DedlocError]:
+        """All ranks are told before one of them raises: the others would wait for it."""
+        try:
+            optimizer._watch.look()
+        except DedlocError as failure:
+            return failure
+        return None
 
     def _lead(self, optimizer: Any, loss_sum: float, samples: int, own: int,
               any_sound: bool) -> bool:

@@ -29,6 +29,17 @@ def progress(run: Run) -> Iterator[int]:
         bar.close()
 
 
+def run_schedule(optimizer: Any) -> Any:
+    """A scheduler for those who must be given one: it shows the run's learning rate and changes
+    nothing."""
+    import torch
+
+    class RunSchedule(torch.optim.lr_scheduler.LambdaLR):
+        def get_lr(self) -> Any:
+            return [group["lr"] for group in self.optimizer.param_groups]
+    return RunSchedule(optimizer, lambda _: 1.0)
+
+
 def lightning_callback(run: Run) -> Any:
     """For ``lightning.Trainer(callbacks=[…])``: stops it when the run is over, and leaves the run
     at the end of the training. The module's ``configure_optimizers`` returns the Optimizer.
@@ -42,9 +53,8 @@ def lightning_callback(run: Run) -> Any:
 
 
 def trainer_callback(run: Run) -> Any:
-    """For ``transformers.Trainer(callbacks=[…], optimizers=(optimizer, scheduler))``: stops it when
-    the run is over, and leaves the run at the end of the training. The scheduler has no effect:
-    ``torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)``.
+    """For ``transformers.Trainer(callbacks=[…], optimizers=(optimizer, run_schedule(optimizer)))``:
+    stops it when the run is over, and leaves the run at the end of the training.
 
     Raises ImportError where there is no ``transformers``."""
     import transformers

@@ -23,6 +23,11 @@ class BadInput(DedlocError, ValueError):
     """An argument, a file or the run file is wrong."""
 
 
+class AlreadyOpen(BadInput, DifferentRun):
+    """The folder belongs to a run that is open in this very process (a notebook's cell that ran
+    before); ``run.close()`` or :func:`dedloc.close_all` ends it."""
+
+
 class NotFound(DedlocError, FileNotFoundError):
     """A file that was named is not there."""
 

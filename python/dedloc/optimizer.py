@@ -8,8 +8,10 @@ from typing import Any, Optional, Sequence
 import torch
 
 from . import _library
+from ._groups import ShownGroup
 from ._library import library
-from ._model import DeviceModel, Placed, describe
+from ._model import DeviceModel, Joined, Placed, describe, watch_of
+from ._signals import repeated
 from .errors import BadInput
 from .run import Run
 
@@ -19,9 +21,9 @@ _IN_THE_RUN_FILE = {
     "optimizer": "[optimizer] kind: the step is made by the engine, the same bits on all peers",
     "scheduler": "[schedule]",
     "grad_compression": "[averaging] codec",
-    "delay_optimizer_step": "[averaging] delayed, which loops of one's own cannot do",
-    "delay_grad_averaging": "[averaging] delayed, which loops of one's own cannot do",
-    "use_local_updates": "[local], which loops of one's own cannot do",
+    "delay_optimizer_step": "[averaging] delayed",
+    "delay_grad_averaging": "[averaging] delayed",
+    "use_local_updates": "[local]",
 }
 _MEANT_BY_THE_ENGINE = {"matchmaking_time", "averaging_timeout", "verbose", "load_state_timeout",
                         "batch_size_per_step", "offload_optimizer", "reuse_grad_buffers",
@@ -41,8 +43,12 @@ class Optimizer(torch.optim.Optimizer):
         rank 0 of it, and may be None on the others.
 
     It is a torch.optim.Optimizer for those who ask (Lightning, accelerate, GradScaler,
-    schedulers); the step itself is the engine's, with the run file's learning rate, and what is
-    changed in ``param_groups`` has no effect.
+    schedulers); the step itself is the engine's. ``param_groups`` show the learning rate of the
+    next step, which follows from the run file: what a scheduler writes there has no effect.
+
+    After this the model stays what it is: its type, shape, device, which of it is trained, and the
+    values, which the run's steps change and nothing else. Each step looks; it follows memory that
+    has moved (``channels_last``, ``.data =`` the same values), and raises BadInput for the rest.
 
     Raises as :func:`dedloc.join` says; BadInput or Unsupported where the model does not fit.
     Thread: one at a time.
@@ -60,8 +66,10 @@ class Optimizer(torch.optim.Optimizer):
         self.model = model
         self._default_samples = others.get("batch_size_per_step")
         self._group = None
-        tensors, placed = describe(model, private_buffers)
+        self._is_joined = False
+        tensors, placed, entries = describe(model, private_buffers)
         self._placed: Placed = placed
+        self._watch = watch_of(model, entries, self._exchanged)
         self._calls: Optional[DeviceModel] = None
         if process_group is not None:
             from ._process_group import GroupModel
@@ -71,19 +79,46 @@ class Optimizer(torch.optim.Optimizer):
             self._calls = DeviceModel(placed)
         if not placed.trained:
             raise BadInput("the model has no parameters to train")
-        super().__init__(placed.trained, {"lr": 1.0})  # the learning rate is the run's
+        super().__init__([ShownGroup(list(placed.trained))], {"lr": 0.0})  # the rate is the run's
         self.run = run
         if self._group is not None and not self._group.is_first:
             self._group.follow_join()
+            self._joined()
             return
         if run is None:
             raise BadInput("an Optimizer needs a run: dedloc.host(…) or dedloc.join(…)")
         calls = self._calls.calls() if self._calls else None
         array = tensors.array
-        run._begin(array, len(array), calls, (placed, self._calls))
+        run._begin(array, len(array), calls, Joined(placed, self._calls, self._watch))
         self._raise_from_model()
         if self._group is not None:
             self._group.lead_join()
+        self._joined()
+
+    def _joined(self) -> None:
+        self._is_joined = True
+        self._loaded()
+
+    def _loaded(self) -> None:
+        """The engine may have written into the model."""
+        self._watch.remember()
+        if self.run is not None:
+            rate = library.dedloc_learning_rate(self.run._opened())
+            for group in self.param_groups:
+                if isinstance(group, ShownGroup):
+                    group.show(rate)
+
+    def _exchanged(self, before: torch.Tensor, after: torch.Tensor) -> None:
+        self._placed.exchange(before, after)
+        for group in self.param_groups:
+            group["params"] = [after if p is before else p for p in group["params"]]
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Raises BadInput: what is trained is fixed when the Optimizer is made."""
+        if getattr(self, "_is_joined", False):
+            raise BadInput("what is trained is the same on all peers: build the model before "
+                           "dedloc.Optimizer is made")
+        super().add_param_group(param_group)
 
     def step(self, loss: Any = None, samples: Optional[int] = None, *,
              batch_size: Optional[int] = None, closure: Any = None) -> bool:
@@ -110,22 +145,40 @@ class Optimizer(torch.optim.Optimizer):
                 loss = closure()
         mean_loss = math.nan if loss is None else float(loss)
         if self._group is not None:
-            return self._group.step(self, mean_loss, int(count))
+            return self._step_of_group(mean_loss, int(count))
         return self._step(mean_loss, int(count))
+
+    def _step_of_group(self, mean_loss: float, samples: int) -> bool:
+        assert self._group is not None
+        stepped = self._group.step(self, mean_loss, samples)
+        self._loaded()
+        return stepped
 
     def _step(self, mean_loss: float, samples: int) -> bool:
         assert self.run is not None
-        loop = self.run._opened()
+        loop = self._loop()
+        if self._group is None and not self.run._left:
+            self._watch.look()
         error = _library.Error()
-        kept = self._placed.place(loop) if self._calls is None else None
-        stepped = library.dedloc_step(loop, samples, mean_loss, error)
-        del kept  # gradients that were copied to lie in a row
+        hold = self._placed.place(loop) if self._calls is None else None
+        stepped = -1
+        try:
+            stepped = repeated(
+                lambda e: library.dedloc_step(self._loop(), samples, mean_loss, e), -1, error)
+        finally:
+            if hold is not None:
+                hold.settle()
+            if self.run._loop is not None:  # with local updates each step writes into the model
+                self._loaded()
         self._raise_from_model()
-        self.run._raise_interrupt()
         if stepped < 0:
             _library.raise_error(error)
         self.zero_grad()
         return stepped == 1
+
+    def _loop(self) -> Any:
+        assert self.run is not None
+        return self.run._opened()
 
     def _raise_from_model(self) -> None:
         if self._calls is not None:
@@ -152,7 +205,19 @@ class Optimizer(torch.optim.Optimizer):
         return self.run.global_step
 
     def load_state_from_peers(self, **_: Any) -> None:
-        """Nothing to do: joining loads the state, and a peer that is behind repairs itself."""
+        """The run's present values into the model, and the gradient forgotten. Joining and each
+        step do that; it is for a model whose values were changed by something else."""
+        if self.run is None:
+            return
+        loop = self.run._opened()
+        self._watch.look(values=False)
+        hold = self._placed.place(loop) if self._calls is None else None
+        library.dedloc_reload(loop)
+        if hold is not None:
+            hold.settle()
+        self._raise_from_model()
+        self._loaded()
+        self.zero_grad()
 
     def shutdown(self) -> None:
         """Leaves the run."""

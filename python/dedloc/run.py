@@ -5,14 +5,18 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import warnings
 from typing import Any, Iterator, Optional, Sequence
 
 from . import _library
 from ._library import library
-from .errors import BadInput, DedlocError
+from ._run_file import text_of
+from ._signals import WAIT_S, Asked, Sigterm, repeated
+from .errors import AlreadyOpen, BadInput, DedlocError
 
 _open_runs: "set[Run]" = set()  # until they are closed: nobody leaves without a word
 _PATIENCE_AT_EXIT = 2.0
+_sigterm = Sigterm()
 
 
 class Run:
@@ -23,57 +27,55 @@ class Run:
     After ``fork`` only the parent may use it. At the interpreter's exit it is left in order.
     """
 
-    def __init__(self, *, run_file: Optional[str] = None, join: Optional[str] = None,
-                 resume: Optional[str] = None, directory: str = "dedloc-peer", name: str = "",
+    def __init__(self, *, run_file: Optional[str] = None, run_text: Optional[str] = None,
+                 join: Optional[str] = None, resume: Optional[str] = None,
+                 directory: str = "dedloc-peer", name: str = "",
                  listen: Optional[Sequence[str]] = None, announce: Sequence[str] = (),
                  relays: Sequence[str] = (), patience: float = 60.0) -> None:
-        self._given = dict(run_file=run_file, join=join, resume=resume, directory=directory,
-                           name=name, announce="\n".join(announce), relays="\n".join(relays),
+        self._given = dict(run_file=run_file, run_text=run_text, join=join, resume=resume,
+                           directory=directory, name=name, announce="\n".join(announce),
+                           relays="\n".join(relays),
                            listen=None if listen is None else "\n".join(listen))
         self._patience = patience
         self._loop: Any = None
         self._model: Any = None  # kept: the engine writes into its memory until the run is closed
         self._pid = os.getpid()
         self._left = False
-        self._interrupt: Optional[BaseException] = None
-        # Kept: the library calls it while it waits. Python's signal handlers run in it.
-        self._goes_on = _library.GoesOn(self._ask_goes_on)
+        self._asked = Asked()  # kept: the library calls it while it joins
 
     # How it is opened and closed.
-
-    def _ask_goes_on(self, _self: Any) -> int:
-        try:
-            for _ in range(2):  # a pending Ctrl-C is raised between two instructions of Python
-                pass
-            return 1
-        except BaseException as interrupt:  # raised by the caller when the call has returned
-            self._interrupt = interrupt
-            return 0
-
-    def _raise_interrupt(self) -> None:
-        interrupt, self._interrupt = self._interrupt, None
-        if interrupt is not None:
-            raise interrupt
 
     def _begin(self, tensors: Any, count: int, calls: Any, model: Any) -> None:
         if self._loop is not None:
             raise BadInput("this run has an Optimizer already: one Run is one peer; for a second "
                            "one in this process call host() or join() again, with another "
                            "directory")
+        self._check_directory()
         options = _library.Options()
         for key, value in self._given.items():
             if value is not None:
                 setattr(options, key, os.fsencode(value))
         options.patience_s = self._patience
-        options.goes_on = self._goes_on
+        options.goes_on = self._asked.callback
+        options.wait_s = WAIT_S
         loop, error = _library.ctypes.c_void_p(), _library.Error()
-        begun = library.dedloc_join(options, tensors, count, calls, loop, error)
-        if not begun:
-            self._raise_interrupt()
+        if not library.dedloc_join(options, tensors, count, calls, loop, error):
+            self._asked.raise_interrupt()
             _library.raise_error(error)
         self._loop, self._model = loop, model
         _open_runs.add(self)
-        self._raise_interrupt()
+        _sigterm.catch()
+        self._asked.raise_interrupt()
+
+    def _check_directory(self) -> None:
+        folder = os.path.realpath(self._given["directory"])
+        if any(os.path.realpath(run._given["directory"]) == folder for run in _open_runs
+               if run._loop is not None and run._pid == os.getpid()):
+            raise AlreadyOpen(
+                f"a run is open in this very process with the folder {self._given['directory']!r} "
+                "(a notebook's cell that ran before?): end it with run.close(), or with "
+                "dedloc.close_all() where the variable is lost; a second peer in one process needs "
+                "another directory=")
 
     def _opened(self) -> Any:
         if os.getpid() != self._pid:
@@ -90,22 +92,43 @@ class Run:
         raises (a full disk, say), and does what is left to do.
         """
         error = _library.Error()
-        if not library.dedloc_leave(self._opened(), patience, error):
+        hold = self._model.place_for_last(self._opened())
+        try:
+            left = repeated(lambda e: library.dedloc_leave(self._opened(), patience, e), 0, error)
+        finally:
+            if hold is not None:
+                hold.settle()
+        if not left:
             _library.raise_error(error)
         self._left = True
+        self._model.raise_failure()
+        if self._model.failure is not None:
+            raise BadInput("the run was left in order, but the model does not hold its last state: "
+                           f"{self._model.failure}") from self._model.failure
 
     def close(self, patience: float = 10.0) -> None:
         """Leaves, if that was not done, and frees what the run takes."""
         if self._loop is None or os.getpid() != self._pid:
             return
+        hold = None
         try:
             if not self._left:
                 self.leave(patience)
+        except BaseException as failed:
+            if isinstance(failed, BadInput) and failed.__cause__ is self._model.failure:
+                warnings.warn(str(failed), stacklevel=2)
+                return
+            hold = self._model.place_for_last(self._loop)  # the engine leaves, waiting little
+            raise
         finally:
             self._left = True
             library.dedloc_close(self._loop)
+            if hold is not None:
+                hold.settle()
             self._loop = self._model = None
             _open_runs.discard(self)
+            if not _open_runs:
+                _sigterm.release()
 
     def __enter__(self) -> "Run":
         return self
@@ -151,6 +174,24 @@ class Run:
         return library.dedloc_target_batch(self._opened())
 
     @property
+    def run_file(self) -> str:
+        """The text of the run file, with every key: the same on all peers, and what the run's hash
+        is taken over."""
+        return _library.text(library.dedloc_run_file, self._opened())
+
+    def save_run_file(self, path: "str | os.PathLike[str]") -> None:
+        """Writes the run file, for ``dedloc host``, another ``dedloc.host`` or to look at."""
+        text = self.run_file
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the next global step, by the run file's [schedule]; ``opt.param_groups`` show it, too.
+        """
+        return library.dedloc_learning_rate(self._opened())
+
+    @property
     def peers(self) -> list[dict[str, Any]]:
         """This peer and all others that are there, by id: id, name, role, phase, step, samples,
         samples_per_s, loss, accuracy, state_hash, …"""
@@ -172,14 +213,40 @@ class Run:
         return f"<dedloc.Run {self.peer_id} at global step {self.global_step}>"
 
 
-def host(run_file: Optional[str] = None, *, resume: Optional[str] = None, **options: Any) -> Run:
-    """A new run from this run file; or one that goes on from a checkpoint, or from the newest of a
-    folder of checkpoints.
+def host(run_file: "Optional[str | os.PathLike[str]]" = None, *, resume: Optional[str] = None,
+         target_batch: Optional[int] = None, optimizer: Any = None, schedule: Any = None,
+         stop: Any = None, averaging: Any = None, local: Any = None, robust: Any = None,
+         checkpoint: Any = None, evaluate: Any = None, run_name: Optional[str] = None,
+         **options: Any) -> Run:
+    """A new run: from a run file, or from what would stand in one; or one that goes on from a
+    checkpoint, or from the newest of a folder of checkpoints.
+
+        dedloc.host(target_batch=4096, optimizer=dict(kind="adamw", lr=1e-3, weight_decay=0.1),
+                    schedule=dict(kind="cosine", warmup_steps=100, total_steps=10_000),
+                    stop=dict(steps=10_000))
+
+    target_batch: samples of all peers together that one global step takes.
+    optimizer: its kind ("sgd", "adamw", "lamb"), or a dictionary of the keys of the run
+        file's section [optimizer]; PyTorch's ``lr``, ``betas`` and ``eps`` are understood.
+    schedule: a learning rate, or a dictionary of the keys of [schedule].
+    stop: as [stop]; averaging, local, robust, checkpoint and evaluate likewise: dictionaries of the
+        sections' keys. docs/python.md has them all; the engine checks each.
+    run_name: for people.
 
     Options, as of :func:`join`: directory (identity and bookkeeping of this peer, one process at a
     time), name, listen, announce, relays (multiaddresses), patience (seconds).
     """
-    return Run(run_file=run_file, resume=resume, **options)
+    sections = dict(optimizer=optimizer, schedule=schedule, stop=stop, averaging=averaging,
+                    local=local, robust=robust, checkpoint=checkpoint, evaluate=evaluate)
+    given = [name for name, value in (*sections.items(), ("target_batch", target_batch),
+                                      ("run_name", run_name)) if value is not None]
+    if not given:
+        return Run(run_file=None if run_file is None else os.fspath(run_file), resume=resume,
+                   **options)
+    if run_file is not None or resume is not None:
+        raise BadInput(f"{given[0]}= belongs into the run file, which is given already: a run has "
+                       "one file for all peers")
+    return Run(run_text=text_of(run_name or "own loop", target_batch, sections), **options)
 
 
 def join(join_string: str, **options: Any) -> Run:
@@ -188,10 +255,17 @@ def join(join_string: str, **options: Any) -> Run:
     return Run(join=join_string, **options)
 
 
+def close_all(patience: float = 10.0) -> None:
+    """Closes every run that is open in this process: after a notebook's cell was run again, or
+    where the variable is lost."""
+    for run in list(_open_runs):
+        run.close(patience)
+
+
 @atexit.register
 def _leave_all() -> None:
     for run in list(_open_runs):
         try:
             run.close(_PATIENCE_AT_EXIT)
-        except DedlocError:
+        except (DedlocError, KeyboardInterrupt, SystemExit):
             pass  # nobody is there to be told

@@ -74,7 +74,7 @@ class FrameworksTest(Folder):
 
         model = Model()
         run, optimizer = self.opened(model)
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+        scheduler = dedloc.callbacks.run_schedule(optimizer)
         arguments = transformers.TrainingArguments(
             output_dir=self.folder, per_device_train_batch_size=32, num_train_epochs=1,
             report_to=[], save_strategy="no", use_cpu=True, disable_tqdm=True,

@@ -171,6 +171,7 @@ train::LoopCalls calls_of(const dedloc_loop_calls& given) {
 
 train::SessionOptions options_of(const dedloc_options& given) {
     train::SessionOptions options{.run_file = text_of(given.run_file),
+                                  .run_text = text_of(given.run_text),
                                   .join = text_of(given.join),
                                   .resume = text_of(given.resume),
                                   .admit = text_of(given.admit),
@@ -184,6 +185,7 @@ train::SessionOptions options_of(const dedloc_options& given) {
         options.calls = calls_of(*given.calls);
         if (given.calls->evaluate_every > 0) options.evaluate_every = given.calls->evaluate_every;
     }
+    options.wait_max = from_seconds(std::max(0.0, given.wait_s));
     if (given.goes_on != nullptr)
         options.goes_on = [goes_on = given.goes_on, self = given.self] {
             return goes_on(self) != 0;
@@ -247,6 +249,7 @@ int dedloc_step(dedloc_loop* loop, int64_t samples, double mean_loss, dedloc_err
 }
 
 void dedloc_drop(dedloc_loop* loop) { loop->session->drop(); }
+void dedloc_reload(dedloc_loop* loop) { loop->session->reload(); }
 
 int dedloc_leave(dedloc_loop* loop, double patience_s, dedloc_error* error) {
     return guarded(error, 0, [&] {
@@ -262,12 +265,18 @@ uint64_t dedloc_seed(const dedloc_loop* loop) { return loop->session->seed(); }
 uint64_t dedloc_next_sample(const dedloc_loop* loop) { return loop->session->next_sample(); }
 uint64_t dedloc_target_batch(const dedloc_loop* loop) { return loop->session->target_batch(); }
 
+double dedloc_learning_rate(const dedloc_loop* loop) { return loop->session->learning_rate(); }
+
 size_t dedloc_join_string(const dedloc_loop* loop, char* out, size_t size) {
     return write_text(loop->session->join_string(), out, size);
 }
 
 size_t dedloc_peer_id(const dedloc_loop* loop, char* out, size_t size) {
     return write_text(loop->session->peer_id().text(), out, size);
+}
+
+size_t dedloc_run_file(const dedloc_loop* loop, char* out, size_t size) {
+    return write_text(run::to_toml(loop->session->run()), out, size);
 }
 
 size_t dedloc_state_hash(const dedloc_loop* loop, char* out, size_t size) {

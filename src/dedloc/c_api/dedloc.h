@@ -80,6 +80,11 @@ typedef struct dedloc_options {
     void* self;
     const dedloc_loop_calls* calls; /* copied; NULL: none */
     const char* admit; /* host: "list": by invitation (`dedloc invite`); NULL: as the file says */
+    const char* run_text; /* instead of run_file: the text of one */
+    /* The longest that dedloc_step() and dedloc_leave() wait before they return CANCELLED, to be
+     * called again: for languages that handle signals between calls; goes_on is then asked in
+     * dedloc_join() alone. 0: as long as it takes. */
+    double wait_s;
 } dedloc_options;
 
 enum dedloc_tensor_kind {
@@ -141,6 +146,8 @@ DEDLOC_API void dedloc_place(dedloc_loop* loop, void* const* values, const float
 DEDLOC_API int dedloc_step(dedloc_loop* loop, int64_t samples, double mean_loss, dedloc_error*);
 /* Forgets what was summed since the last global step. */
 DEDLOC_API void dedloc_drop(dedloc_loop* loop);
+/* Loads the run's present state into the model, whatever that holds. */
+DEDLOC_API void dedloc_reload(dedloc_loop* loop);
 /* Hands in what was computed if a step comes in time, says goodbye, loads the last state, saves it.
  * 0: error; it can be called again and does what is left to do. */
 DEDLOC_API int dedloc_leave(dedloc_loop* loop, double patience_s, dedloc_error* error);
@@ -153,9 +160,11 @@ DEDLOC_API uint64_t dedloc_seed(const dedloc_loop* loop); /* for generators of s
 /* The number of the first sample of the next dedloc_step(): those of this peer are numbered. */
 DEDLOC_API uint64_t dedloc_next_sample(const dedloc_loop* loop);
 DEDLOC_API uint64_t dedloc_target_batch(const dedloc_loop* loop);
+DEDLOC_API double dedloc_learning_rate(const dedloc_loop* loop); /* of the next step */
 /* Texts: written to `out` with a final 0, cut to `size`; returns the whole length. */
 DEDLOC_API size_t dedloc_join_string(const dedloc_loop* loop, char* out, size_t size);
 DEDLOC_API size_t dedloc_peer_id(const dedloc_loop* loop, char* out, size_t size);
+DEDLOC_API size_t dedloc_run_file(const dedloc_loop* loop, char* out, size_t size); /* its text */
 DEDLOC_API size_t dedloc_state_hash(const dedloc_loop* loop, char* out, size_t size);
 /* {"self": id, "peers": [{"id", "name", "role", "phase", "step", "samples", …}]} */
 DEDLOC_API size_t dedloc_status_json(const dedloc_loop* loop, char* out, size_t size);

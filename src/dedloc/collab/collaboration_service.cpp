@@ -19,7 +19,8 @@ namespace {
 
 // Some of the peers that a join string names may be gone: nobody waits for them.
 constexpr Duration next_one_after = 300ms;
-constexpr auto goes_on_interval = std::chrono::milliseconds(250);
+// Somebody who presses Ctrl-C is heard within 0.3 s.
+constexpr auto goes_on_interval = std::chrono::milliseconds(50);
 
 // A peer that was given a string with such addresses alone is mostly not in that network.
 std::string what_may_help(const std::vector<std::string>& addresses) {
@@ -133,6 +134,16 @@ Task<Result<run::RunFile>> fetch_run_file(p2p::Host& host,
 
 namespace {
 
+// Waits for a task of the network thread for as long as `goes_on` says. The task owns what it uses:
+// it runs on until the node ends.
+template <typename T>
+Result<T> wait_while(std::future<Result<T>> task, const std::function<bool()>& goes_on) {
+    while (goes_on && task.wait_for(goes_on_interval) != std::future_status::ready)
+        if (!goes_on())
+            return make_error(ErrorKind::cancelled, "it was ended before it had the run's state");
+    return runtime::wait_for_result(task);
+}
+
 std::shared_ptr<membership::Authorizer> authorizer_of(const Node& node,
                                                       const Digest& run,
                                                       const PeerId& authority,
@@ -150,7 +161,8 @@ std::shared_ptr<membership::Authorizer> authorizer_of(const Node& node,
 Result<Invitation> fetch_invitation(const Node& node,
                                     const std::string& join_text,
                                     Duration patience,
-                                    std::optional<admission::Admitted> own) {
+                                    std::optional<admission::Admitted> own,
+                                    const std::function<bool()>& goes_on) {
     DEDLOC_TRY(run::JoinString join, run::parse_join_string(join_text));
     Invitation invitation;
     invitation.secret = join.secret;
@@ -159,18 +171,19 @@ Result<Invitation> fetch_invitation(const Node& node,
     if (own) {
         invitation.admitted = *std::move(own);
     } else if (!join.authority.is_empty()) {
+        auto token = admission::token_for(node.host(), node.disk(), join, deadline);
         DEDLOC_TRY(invitation.admitted,
-                   node.call("get a token",
-                             admission::token_for(node.host(), node.disk(), join, deadline)));
+                   wait_while(runtime::spawn_future(node.spawn(), "get a token", std::move(token)),
+                              goes_on));
     }
     std::shared_ptr<membership::Authorizer> authorizer =
         authorizer_of(node, join.run, join.authority, invitation);
+    auto file =
+        fetch_run_file(node.host(), node.clock(), std::move(join), std::move(authorizer), deadline);
     DEDLOC_TRY(
         invitation.run,
-        node.call(
-            "fetch the run file",
-            fetch_run_file(
-                node.host(), node.clock(), std::move(join), std::move(authorizer), deadline)));
+        wait_while(runtime::spawn_future(node.spawn(), "fetch the run file", std::move(file)),
+                   goes_on));
     return invitation;
 }
 
@@ -230,11 +243,8 @@ Result<void> CollaborationService::begin(Options options,
         node_.tell_caps(*this);
         return {};
     }));
-    auto started = runtime::spawn_future(node_.spawn(), "start", start(*collaboration_));
-    while (goes_on && started.wait_for(goes_on_interval) != std::future_status::ready)
-        if (!goes_on())
-            return make_error(ErrorKind::cancelled, "it was ended before it had the run's state");
-    return runtime::wait_for_result(started);
+    return wait_while(runtime::spawn_future(node_.spawn(), "start", start(*collaboration_)),
+                      goes_on);
 }
 
 Collaboration& CollaborationService::collaboration() const {

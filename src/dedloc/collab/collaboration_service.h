@@ -43,11 +43,13 @@ Task<Result<run::RunFile>> fetch_run_file(p2p::Host& host,
                                           TimePoint deadline);
 
 // Parses the string and fetches the run file. `own`: the token of an organiser, who needs nobody to
-// get one from.
+// get one from. `goes_on` is asked a few times a second; where it says no, the call returns
+// cancelled, and the node is of no use any more.
 Result<Invitation> fetch_invitation(const Node& node,
                                     const std::string& join_text,
                                     Duration patience,
-                                    std::optional<admission::Admitted> own = std::nullopt);
+                                    std::optional<admission::Admitted> own = std::nullopt,
+                                    const std::function<bool()>& goes_on = {});
 // A file that the run file of an invitation names by its hash, from the run's peers.
 Result<Bytes> fetch_attachment(const Node& node,
                                const Invitation& invitation,

@@ -39,6 +39,7 @@ class VoteWatch final : public events::EventSink {
 namespace {
 
 constexpr Duration patience_at_destruction = 2s;
+constexpr auto leave_poll = std::chrono::milliseconds(20);
 
 // Sample numbers are never given out twice, so that a peer that comes back has another one, too.
 std::uint64_t seed_of(const PeerId& peer, std::uint64_t first_sample) {
@@ -107,6 +108,8 @@ Result<collab::Options> hosting(const SessionOptions& given,
     collab::Options run;
     if (!given.run_file.empty()) {
         DEDLOC_TRY(run.run, run::read_run_file(given.run_file));
+    } else if (!given.run_text.empty()) {
+        DEDLOC_TRY(run.run, run::parse_run_file(given.run_text, "the run file"));
     }
     if (given.resume.empty()) {
         DEDLOC_TRY(const std::optional<security::Identity> authority,
@@ -120,7 +123,7 @@ Result<collab::Options> hosting(const SessionOptions& given,
         log(LogLevel::warning, "trainer", "{}", skipped);
     const std::string path = found.path + "/run.toml";
     DEDLOC_TRY(run::RunFile saved, run::parse_run_file(found.checkpoint.run_file, path));
-    if (given.run_file.empty())
+    if (given.run_file.empty() && given.run_text.empty())
         run.run = std::move(saved);
     else if (!run.run.access)
         run.run.access = saved.access;  // which the host wrote
@@ -133,8 +136,9 @@ Result<collab::Options> hosting(const SessionOptions& given,
 }
 
 Result<collab::Options> joining(const SessionOptions& given, const collab::Node& node) {
-    DEDLOC_TRY(collab::Invitation invitation,
-               collab::fetch_invitation(node, given.join, given.patience));
+    DEDLOC_TRY(
+        collab::Invitation invitation,
+        collab::fetch_invitation(node, given.join, given.patience, std::nullopt, given.goes_on));
     collab::Options run;
     invitation.hand_over(run);
     run.run = std::move(invitation.run);
@@ -152,8 +156,8 @@ Result<std::unique_ptr<Session>> Session::join(std::unique_ptr<Model> model,
                                                const Fingerprint& fingerprint,
                                                SessionOptions options) {
     const bool hosts = options.join.empty();
-    if (hosts ? options.run_file.empty() && options.resume.empty()
-              : !options.run_file.empty() || !options.resume.empty()) {
+    const bool has_run = !options.run_file.empty() || !options.run_text.empty();
+    if (hosts ? !has_run && options.resume.empty() : has_run || !options.resume.empty()) {
         return make_error(ErrorKind::bad_input,
                           "say either run_file or resume (to host) or join (to join)");
     }
@@ -198,6 +202,7 @@ Session::Session(std::unique_ptr<collab::Node> node,
 
 Session::~Session() {
     if (!begun_) return;
+    wait_max_ = Duration(0);
     try {
         (void)leave(patience_at_destruction);  // nobody is there to be told
     } catch (const std::exception& failure) {
@@ -214,7 +219,8 @@ Ok Session::offer(const SessionOptions& options) {
 }
 
 Result<void> Session::begin_loop(SessionOptions options) {
-    goes_on_ = std::move(options.goes_on);
+    wait_max_ = options.wait_max;
+    if (wait_max_ == Duration(0)) goes_on_ = std::move(options.goes_on);
     LoopOptions loop = loop_options(run_);
     loop.evaluates_between = options.calls.evaluate != nullptr;
     loop.evaluate_every = options.evaluate_every.value_or(run_.evaluate_every);
@@ -324,6 +330,7 @@ Result<void> Session::add(std::uint64_t samples, double mean_loss) {
 
 Result<bool> Session::step(std::int64_t samples, double mean_loss) {
     has_new_state_ = false;
+    called_at_ = node_->clock().now();
     if (!waits_) {  // else an earlier one was cancelled
         if (finished()) return !left_ && step_over();
         DEDLOC_TRY_VOID(end_without_votes());
@@ -354,7 +361,18 @@ Result<void> Session::may_wait() {
     DEDLOC_TRY_VOID(end_without_votes());
     if (goes_on_ && !goes_on_())
         return make_error(ErrorKind::cancelled, "step() was told not to wait any more");
+    return is_in_time();
+}
+
+Result<void> Session::is_in_time() const {
+    if (wait_max_ > Duration(0) && node_->clock().now() - called_at_ >= wait_max_)
+        return make_error(ErrorKind::cancelled, "it waits on: call again");
     return {};
+}
+
+double Session::learning_rate() const {
+    return optim::learning_rate((run_.local ? run_.local->optimizer : run_.optimizer).schedule,
+                                global_step());
 }
 
 // Training goes on where there is no room for a checkpoint; leave() tries again.
@@ -372,6 +390,7 @@ Result<void> Session::save_last() {
 }
 
 Result<void> Session::leave(Duration patience) {
+    called_at_ = node_->clock().now();
     if (!left_) {
         if (loop_ && finished()) loop_->evaluate_the_end();
         collaboration().trainer_runs(loop_ && loop_->has_something());
@@ -380,8 +399,10 @@ Result<void> Session::leave(Duration patience) {
         left_ = true;
     }
     if (parting_.valid()) {
-        if (loop_) hand_in_last();
+        if (loop_) DEDLOC_TRY_VOID(hand_in_last());
         collaboration().trainer_runs(false);
+        while (parting_.wait_for(leave_poll) != std::future_status::ready)
+            DEDLOC_TRY_VOID(is_in_time());
         (void)runtime::wait_for_result(parting_);  // cancelled: the session was stopped: left, too
     }
     if (!loop_) return {};  // it never was one of them
@@ -394,13 +415,17 @@ Result<void> Session::leave(Duration patience) {
 
 // The collaboration waits for our last samples. Once we are gone no round ends here any more:
 // whoever waits there waits for ever, until the session ends.
-void Session::hand_in_last() {
+Result<void> Session::hand_in_last() {
     loop_->wait_only_while([this]() -> Result<void> {
-        if (parting_.wait_for(0s) != std::future_status::ready) return {};
+        if (parting_.wait_for(0s) != std::future_status::ready) return is_in_time();
         return make_error(ErrorKind::cancelled, "the run was left");
     });
-    if (const Result<void> handed_in = loop_->finish(); !handed_in)
+    if (const Result<void> handed_in = loop_->finish(); !handed_in) {
+        const bool is_left = parting_.wait_for(0s) == std::future_status::ready;
+        if (handed_in.error().kind() == ErrorKind::cancelled && !is_left) return handed_in;
         log(LogLevel::debug, "trainer", "the last samples: {}", handed_in.error().message());
+    }
+    return {};
 }
 
 Result<void> Session::end_without_votes() {

@@ -62,6 +62,7 @@ namespace dedloc::train {
 
 struct SessionOptions {
     std::string run_file{};  // host a new run from this file…
+    std::string run_text{};  // …or from this text of one…
     std::string join{};      // …or join one by its join string
     // Host: go on from this checkpoint, or the newest of this folder (a peer's own, say). Without a
     // run_file the one that was saved with it counts.
@@ -86,6 +87,10 @@ struct SessionOptions {
     // waits for others; false: these return cancelled. A step() that was cancelled is still being
     // made: the next one waits for it.
     std::function<bool()> goes_on{};
+    // The longest that step() and leave() wait for others before they return cancelled, to be
+    // called again: for languages that handle signals between calls. goes_on is then of join()
+    // alone. 0: as long as it takes.
+    Duration wait_max{0};
     // Told what happens (docs/events.md), on the network thread: it must not block, and outlives
     // the session.
     events::EventSink* events = nullptr;
@@ -113,6 +118,8 @@ class Session {
     Result<void> leave(Duration patience);
     // Forgets what was summed since the last global step: those samples are lost.
     void drop();
+    // Loads the run's present state into the model, whatever that holds.
+    void reload() { (void)load_newest(); }
 
     bool finished() const { return collaboration().stopped(); }
     std::string join_string() const;
@@ -126,6 +133,7 @@ class Session {
     membership::Status status() const;
     std::vector<membership::Status> peers() const;
     const run::RunFile& run() const { return run_; }
+    double learning_rate() const;  // of the next step; with local updates of an inner one
     std::uint64_t target_batch() const { return run_.batch.target; }
     Model& model() const { return *model_; }
     const collab::Node& node() const { return *node_; }
@@ -150,11 +158,14 @@ class Session {
     Result<void> may_wait();
     void save_if_due();
     Result<void> save_last();
-    void hand_in_last();
+    Result<void> hand_in_last();
+    Result<void> is_in_time() const;
     // Leaves at once where our votes cannot be written.
     Result<void> end_without_votes();
 
-    std::function<bool()> goes_on_;     // empty: always
+    std::function<bool()> goes_on_;  // empty: always
+    Duration wait_max_{0};
+    TimePoint called_at_;               // step() or leave()
     std::unique_ptr<VoteWatch> votes_;  // these outlive the node, which tells them
     std::unique_ptr<SessionFiles> files_;
     monitor::EventFan fan_;

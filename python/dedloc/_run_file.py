@@ -1,0 +1,92 @@
+"""The text of a run file from Python's words. What the words may be is the engine's to say: keys
+and values go through, but for some names that PyTorch has for the same."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Mapping, Optional
+
+from .errors import BadInput
+
+SECTIONS = ("batch", "optimizer", "schedule", "local", "averaging", "robust", "stop", "checkpoint",
+            "evaluate")
+
+
+def _word(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return json.dumps(value)
+    if hasattr(value, "__float__"):
+        number = float(value)
+        if math.isfinite(number):
+            return repr(number)
+    raise BadInput(f"{key} is {value!r}; a run file holds numbers, texts, True and False")
+
+
+def _section(name: str, given: Any) -> dict[str, Any]:
+    if isinstance(given, str):
+        return {"kind": given}
+    if name == "schedule" and isinstance(given, (int, float)):
+        return {"peak": given}
+    if not isinstance(given, Mapping):
+        raise BadInput(f"{name}= is {given!r}; write a dictionary of what the run file's [{name}] "
+                       "may have")
+    return dict(given)
+
+
+def _optimizer_and_schedule(sections: dict[str, dict[str, Any]]) -> None:
+    """lr, betas and eps, as PyTorch calls them."""
+    optimizer = sections.get("optimizer")
+    if optimizer is None:
+        return
+    if "lr" in optimizer:
+        schedule = sections.setdefault("schedule", {})
+        if "peak" in schedule:
+            raise BadInput("the learning rate is there twice: optimizer's lr and schedule's peak")
+        schedule["peak"] = optimizer.pop("lr")
+    if "betas" in optimizer:
+        optimizer["beta1"], optimizer["beta2"] = optimizer.pop("betas")
+    if "eps" in optimizer:
+        optimizer["epsilon"] = optimizer.pop("eps")
+
+
+def _lines(name: str, values: Mapping[str, Any]) -> list[str]:
+    lines = [f"[{name}]"]
+    below = []
+    for key, value in values.items():
+        if not str(key).replace("_", "").isalnum():
+            raise BadInput(f"[{name}] has no {key!r}")
+        if key in ("optimizer", "schedule") and not isinstance(value, bool):
+            below.append((f"{name}.{key}", _section(key, value)))
+        else:
+            lines.append(f"{key} = {_word(f'{name}.{key}', value)}")
+    for inner, inner_values in below:
+        lines += _lines(inner, inner_values)
+    return lines
+
+
+def text_of(run_name: str, target_batch: Optional[int], given: Mapping[str, Any]) -> str:
+    """given: sections by name; None: not there."""
+    sections = {name: _section(name, given[name]) for name in SECTIONS
+                if given.get(name) is not None}
+    batch = sections.setdefault("batch", {})
+    if target_batch is not None:
+        batch["target"] = target_batch
+    if "target" not in batch:
+        raise BadInput("a run needs target_batch=, the samples of all peers together for one step")
+    batch.setdefault("micro", 1)  # a loop of one's own makes its batches itself
+    _optimizer_and_schedule(sections)
+    local = sections.get("local")
+    if local is not None:
+        inner = {key: _section(key, local[key]) for key in ("optimizer", "schedule")
+                 if key in local}
+        _optimizer_and_schedule(inner)
+        local.update(inner)
+    lines = [f"name = {_word('name', run_name)}", "", "[task]", 'kind = "own_loop"']
+    for name, values in sections.items():
+        lines += ["", *_lines(name, values)]
+    return "\n".join(lines) + "\n"
