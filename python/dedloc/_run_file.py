@@ -21,7 +21,10 @@ def _word(key: str, value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value)
     if hasattr(value, "__float__"):
-        number = float(value)
+        try:
+            number = float(value)
+        except (TypeError, ValueError, RuntimeError):
+            number = math.nan
         if math.isfinite(number):
             return repr(number)
     raise BadInput(f"{key} is {value!r}; a run file holds numbers, texts, True and False")

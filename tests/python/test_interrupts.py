@@ -58,39 +58,6 @@ class InterruptsTest(Folder):
         self.assertIn("seconds ", output)
         return float(output.split("seconds ")[1].split()[0])
 
-    def test_a_step_that_waits_for_a_stopped_peer(self):
-        waits = """
-            run, opt = host(sys.argv[1], batch=16)
-            guest = os.fork()
-            if guest == 0:
-                os.execv(sys.executable, [sys.executable, "-c", '''
-            import sys, os, signal, dedloc, torch
-            model = torch.nn.Linear(4, 1)
-            run = dedloc.join(sys.argv[1], directory=sys.argv[2], listen=["/ip4/127.0.0.1/tcp/0"])
-            opt = dedloc.Optimizer(run, model)
-            while run.global_step < 3:
-                model(torch.randn(8, 4)).square().mean().backward(); opt.step(samples=8)
-            os.kill(os.getpid(), signal.SIGSTOP)
-            '''.replace(chr(10) + "            ", chr(10)), run.join_string,
-                          sys.argv[1] + "-guest"])
-            try:
-                while len(run.peers) < 2: time.sleep(0.05)
-                def wait():
-                    while True:
-                        batch(); began = time.monotonic(); opt.step(samples=8)
-                while run.global_step < 3:
-                    batch(); opt.step(samples=8)
-                os.waitpid(guest, os.WUNTRACED)  # until it has stopped
-                interrupted(wait, after=1.0)
-                batch()
-            finally:
-                os.kill(guest, signal.SIGKILL)
-            opt.step(samples=8)
-            print("goes on", flush=True)
-            run.close(0.0)
-        """
-        self.assertLess(self.seconds(script(waits, f"{self.folder}/a")), WITHIN + SLACK)
-
     def test_joining_a_run_that_nobody_answers_for(self):
         run = dedloc.host(target_batch=8, optimizer="sgd", schedule=0.1,
                           directory=f"{self.folder}/a", listen=["/ip4/127.0.0.1/tcp/0"])
