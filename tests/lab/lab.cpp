@@ -286,7 +286,7 @@ std::shared_ptr<audit::AuditCommand> add_audit_command(CLI::App& app, int& code)
         "audit", "check the certificates that peers left on disk: nothing twice, nothing lost");
     audit_app->add_option("paths", command->paths, "peers' folders, or a folder of them")
         ->required();
-    audit_app->add_option("--killed", command->killed, "ids of peers that were killed");
+    audit_app->add_option("--killed", command->killed, "ids or names of peers that were killed");
     audit_app
         ->add_option("--lost-max",
                      command->lost_max,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -35,6 +36,31 @@ class CommandLine(ProcessTest):
                            "--announce", "127.0.0.1:9", "hello")
         self.assertEqual(done.returncode, harness.BAD_INPUT, done.stderr)
         self.expect_sentence(done.stderr, "this is not a join string")
+
+    def test_help_has_groups_two_examples_each_and_the_exit_codes_once(self) -> None:
+        whole = self.dedloc("--help").stdout
+        self.assertEqual(whole.count("Exit codes:"), 1)
+        groups = re.findall(r"^([A-Z][^:\n]*):\n((?:  .*\n)+)", whole, re.MULTILINE)
+        commands = {name: title for title, lines in groups if title not in
+                    ("Options", "Examples", "Exit codes")
+                    for name in re.findall(r"^  ([a-z]+) ", lines, re.MULTILINE)}
+        self.assertGreater(len(commands), 20)
+        self.assertEqual([name for name, title in commands.items() if title == "Subcommands"], [])
+        below = [f"{name} {one}" for name in ("data", "service", "tokenizer") for one in
+                 re.findall(r"^  ([a-z]+) ", self.dedloc(name, "--help").stdout.split(
+                     "Subcommands:")[1].split("Examples:")[0], re.MULTILINE)]
+        for name in [*commands, *below]:
+            text = self.dedloc(*name.split(), "--help").stdout
+            examples = re.findall(r"^  (dedloc .*)", text.split("Examples:\n")[-1], re.MULTILINE)
+            self.assertEqual(len(examples), 2, text)
+            self.assertNotIn("Exit codes", text)
+            for example in examples:
+                self.assertTrue(example.startswith(f"dedloc {name}"), example)
+                for option in re.findall(r" (--[a-z-]+)", example):
+                    known = text if name not in ("data", "service", "tokenizer") else "".join(
+                        self.dedloc(*one.split(), "--help").stdout for one in below)
+                    self.assertIn(option, known.split("Examples:")[0] if name in commands and
+                                  name not in ("data", "service", "tokenizer") else known, example)
 
     def test_repeated_addresses_all_count(self) -> None:
         ports = {free_port(), free_port()}

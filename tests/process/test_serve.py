@@ -122,7 +122,8 @@ class Serve(ProcessTest):
         self.assertTrue(opened["join_string"].startswith("dedloc1"))
         self.assertNotEqual(run["run_hash"], opened["run_hash"])
         missing = self.dedloc("find", "no-such-run", "--at", join)
-        self.assertIn("no run is listed", missing.stdout)
+        self.assertEqual(missing.returncode, harness.DATA_MISSING)
+        self.assertIn("no run is listed as 'no-such-run' there", missing.stderr)
 
 
 class ServeWords(ProcessTest):

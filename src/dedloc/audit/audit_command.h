@@ -11,7 +11,7 @@ namespace dedloc::audit {
 
 struct AuditCommand {
     std::vector<std::string> paths;   // peers' folders, or folders of them
-    std::vector<std::string> killed;  // ids of peers that were killed
+    std::vector<std::string> killed;  // ids or names of peers that were killed
     std::optional<double> lost_max;   // samples that may be lost; none: any number
     bool json = false;                // one JSON object as the last line; text on standard error
 };

@@ -66,10 +66,6 @@ std::string join_string_of(const collab::FoundRun& found) {
 }
 
 void print_found(const std::vector<collab::FoundRun>& runs, const std::string& name, double now) {
-    if (runs.empty()) {
-        peer::say(stdout, "no run is listed as '{}' there\n", base::printable(name));
-        return;
-    }
     for (const collab::FoundRun& found : runs) {
         peer::say(stdout,
                   "{}  by {}\n  {}, step {}, {} peers, {:.1f} h old; run {}\n",
@@ -124,6 +120,14 @@ int run_find(const FindOptions& options) {
     const auto found =
         node.call("find runs", collab::find_runs(*node.dht(), options.name, deadline));
     if (!found) return peer::report_early(peer::failure(found.error()), options.json);
+    if (found->empty())
+        return peer::report_early(
+            peer::Failure{peer::ExitCode::data_missing,
+                          fmt::format("no run is listed as '{}' there; a run is listed "
+                                      "by `dedloc host --listed`, under the name in "
+                                      "its run file",
+                                      base::printable(options.name))},
+            options.json);
     const double now = node.run_on_network_thread([&] { return node.dht()->wall_now(); });
     if (options.json) {
         const nlohmann::ordered_json json{

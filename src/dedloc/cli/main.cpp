@@ -19,6 +19,7 @@
 #include "dedloc/base/log.h"
 #include "dedloc/cli/command_line_error.h"
 #include "dedloc/cli/commands.h"
+#include "dedloc/cli/help_text.h"
 #include "dedloc/cli/option_words.h"
 #include "dedloc/cli/people_commands.h"
 #include "dedloc/cli/with_join_string.h"
@@ -184,7 +185,8 @@ void add_audit_command(CLI::App& app, AllOptions& all) {
         "about a peer proved by evidence there");
     audited->add_option("paths", all.certificates.paths, "peers' folders, or a folder of them")
         ->required();
-    audited->add_option("--killed", all.certificates.killed, "ids of peers that were killed");
+    audited->add_option(
+        "--killed", all.certificates.killed, "ids or names of peers that were killed");
     audited
         ->add_option("--lost-max",
                      all.certificates.lost_max,
@@ -531,10 +533,21 @@ int unless_output_is_missing(int code) {
                      std::strerror(error))});
 }
 
+// Groups and examples; `above`: "data " for the commands of `dedloc data`.
+void arrange_help(CLI::App& app, const std::string& above) {
+    for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+        const std::string name = above + command->get_name();
+        if (const CommandHelp* help = find_command_help(name)) {
+            command->footer(examples_of(*help));
+            if (above.empty()) command->group(std::string(help->group));
+        }
+        arrange_help(*command, name + " ");
+    }
+}
+
 int run_program(int argc, char** argv) {
     AllOptions all;
     CLI::App app("Trains one neural network on many people's computers.", "dedloc");
-    app.footer("\n" + peer::exit_code_help() + "\n`dedloc COMMAND --help` says more.");
     app.require_subcommand(1);
     app.fallthrough(false);
     app.failure_message(what_was_wrong);
@@ -542,11 +555,11 @@ int run_program(int argc, char** argv) {
     app.add_option("--log", all.log_level, "debug, info, warning, error, silent")
         ->check(CLI::IsMember({"debug", "info", "warning", "error", "silent"}))
         ->each([](const std::string& level) { set_level(level); });
+    add_run_commands(app, all);
     add_init_command(app, all);
     add_file_commands(app, all);
     add_eval_command(app, all);
     add_audit_command(app, all);
-    add_run_commands(app, all);
     add_sample_command(app, all);
     add_tokenizer_commands(app, all);
     add_data_commands(app, all);
@@ -556,6 +569,9 @@ int run_program(int argc, char** argv) {
         on_run(command, all, std::move(run));
     };
     add_people_commands(app, all.people, run_people, program);
+    arrange_help(app, "");
+    app.footer("Examples:\n  dedloc demo\n  dedloc join dedloc1…\n\n" + peer::exit_code_help() +
+               "\n`dedloc COMMAND --help` says more.");
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -572,6 +588,7 @@ int main(int argc, char** argv) {
     dedloc::cli::open_closed_standard_files();
     // A reader of our output that went away is noticed by write(), not by dying.
     ::signal(SIGPIPE, SIG_IGN);
+    dedloc::runtime::load_unwinder();
     dedloc::runtime::keep_freed_memory();
     dedloc::runtime::raise_open_files();
     try {

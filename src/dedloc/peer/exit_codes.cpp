@@ -23,7 +23,7 @@ constexpr ExitCodeMeaning table[] = {
      "version of dedloc, or denies us"},
     {ExitCode::data_missing,
      "data_missing",
-     "data of the task are not on this machine; the message names the package"},
+     "data of the task are not on this machine, or no run has that name; the message says what"},
     {ExitCode::disk,
      "disk",
      "a file could not be written or read (no space, no permission), or a program that helps "

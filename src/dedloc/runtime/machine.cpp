@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>
+#include <execinfo.h>
 #include <fstream>
 #include <functional>
 #include <limits>
@@ -179,6 +180,11 @@ std::string limits_of_threads() {
 }
 
 }  // namespace
+
+void load_unwinder() {
+    void* frame = nullptr;
+    (void)::backtrace(&frame, 1);
+}
 
 Error no_more_threads() {
     return make_error(ErrorKind::local_fault,

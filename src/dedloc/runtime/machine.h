@@ -39,6 +39,9 @@ std::size_t processors();
 // Starts so many threads, and ends them again: a library that cannot start its own ends the process
 // without a word for people. Errors: local_fault, which names the limit.
 Ok can_start_threads(std::size_t count);
+// glibc loads libgcc when a thread is first ended from outside or traced, and aborts the process if
+// there is no address space left for it then; after this it is there. Called at the start.
+void load_unwinder();
 // The error for people when a thread could not be started.
 Error no_more_threads();
 

@@ -1,0 +1,98 @@
+#include "dedloc/cli/help_text.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace dedloc::cli {
+namespace {
+
+constexpr std::string_view take_part = "Take part in a run";
+constexpr std::string_view organise = "Organise a run";
+constexpr std::string_view look = "Look at a run";
+constexpr std::string_view use_models = "Use what was trained";
+constexpr std::string_view prepare = "Prepare data";
+constexpr std::string_view machine = "This machine and this program";
+
+// Each group is printed where its first command was added to the program.
+constexpr CommandHelp help_table[] = {
+    {"join",
+     take_part,
+     {"dedloc join dedloc1…", "dedloc join @join.txt --data photos --threads 4"}},
+    {"assist", take_part, {"dedloc assist dedloc1…", "dedloc assist @join.txt --memory 512"}},
+    {"serve", take_part, {"dedloc serve dedloc1…", "dedloc serve @join.txt --memory 2048"}},
+    {"relay",
+     take_part,
+     {"dedloc relay --listen 0.0.0.0:4001", "dedloc relay dedloc1… --announce 203.0.113.7:4001"}},
+    {"finetune",
+     use_models,
+     {"dedloc finetune dedloc-peer-1 --task ner --data names.txt",
+      "dedloc finetune checkpoints --task classification --data news.csv --seeds 3"}},
+    {"init", organise, {"dedloc init albert", "dedloc init swav --robust -o pictures.toml"}},
+    {"check", organise, {"dedloc check albert.toml", "dedloc check --network dedloc1…"}},
+    {"host",
+     organise,
+     {"dedloc host albert.toml --listen 0.0.0.0:4001", "dedloc host --resume dedloc-peer-1"}},
+    {"invite", organise, {"dedloc invite", "dedloc invite Anna --days 30"}},
+    {"members", organise, {"dedloc members", "dedloc members --json"}},
+    {"revoke", organise, {"dedloc revoke Anna", "dedloc revoke Anna --dir dedloc-peer-1"}},
+    {"service", take_part, {"dedloc service install dedloc1…", "dedloc service remove dedloc1…"}},
+    {"service install",
+     take_part,
+     {"dedloc service install dedloc1… --hours 22:00-07:00",
+      "dedloc service install @join.txt --idle 10 --processor 150"}},
+    {"service run",
+     take_part,
+     {"dedloc service run @join.txt", "dedloc service run @join.txt --idle 10"}},
+    {"service remove",
+     take_part,
+     {"dedloc service remove dedloc1…", "dedloc service remove @join.txt"}},
+    {"watch", look, {"dedloc watch dedloc1…", "dedloc watch @join.txt --plain --seconds 60"}},
+    {"find",
+     look,
+     {"dedloc find our-run --at dedloc1…",
+      "dedloc find our-run --at /ip4/203.0.113.7/tcp/4001/p2p/12D3KooW… --json"}},
+    {"report",
+     look,
+     {"dedloc report dedloc-peer-1", "dedloc report dedloc-peer-1 --to pages --every 24h"}},
+    {"audit", look, {"dedloc audit dedloc-peer-1", "dedloc audit dedloc-peer-* --killed anna"}},
+    {"eval", use_models, {"dedloc eval dedloc-peer-1", "dedloc eval checkpoints --data words"}},
+    {"export",
+     use_models,
+     {"dedloc export dedloc-peer-1 --to model", "dedloc export checkpoints --to model --json"}},
+    {"sample",
+     use_models,
+     {"dedloc sample dedloc-peer-1 --prompt \"red hat\"",
+      "dedloc sample --join dedloc1… --prompts prompts.txt --n 4"}},
+    {"tokenizer",
+     prepare,
+     {"dedloc tokenizer train --output words.model", "dedloc tokenizer show words.model"}},
+    {"tokenizer train",
+     prepare,
+     {"dedloc tokenizer train --output words.model",
+      "dedloc tokenizer train --input text:books --vocab-size 8000 --output books.model"}},
+    {"tokenizer show",
+     prepare,
+     {"dedloc tokenizer show words.model", "dedloc tokenizer show words.model --text \"a hat\""}},
+    {"data", prepare, {"dedloc data emoji emoji", "dedloc data emoji emoji --language bn"}},
+    {"data emoji",
+     prepare,
+     {"dedloc data emoji emoji --side 32", "dedloc data emoji emoji --language bn --force"}},
+    {"plan", machine, {"dedloc plan --setup B", "dedloc plan network.toml --svg plan.svg"}},
+    {"demo", machine, {"dedloc demo", "dedloc demo --peers 6 --plain"}},
+    {"version", machine, {"dedloc version", "dedloc version --json"}},
+};
+
+}  // namespace
+
+std::span<const CommandHelp> command_help() { return help_table; }
+
+const CommandHelp* find_command_help(std::string_view command) {
+    const auto found = std::ranges::find(help_table, command, &CommandHelp::command);
+    return found == std::end(help_table) ? nullptr : found;
+}
+
+std::string examples_of(const CommandHelp& help) {
+    return fmt::format("Examples:\n  {}\n  {}\n", help.examples[0], help.examples[1]);
+}
+
+}  // namespace dedloc::cli
