@@ -1,16 +1,16 @@
-"""Which libraries people get linked with dedloc, and under which licences; no GPL among them.
+"""Libraries that people get linked with dedloc, and their licences; no GPL among them.
 
     tools/check_licences.py [BUILD_FOLDER]            checks, and compares with docs/licences.md
     tools/check_licences.py --write [BUILD_FOLDER]    writes docs/licences.md
 
-Looks at the programs and shared libraries that are installed: which libraries they name (the dynamic
-section, and static archives from build.ninja), which libraries those name in turn, which Debian
-package each belongs to, and what /usr/share/doc/PACKAGE/copyright says. libtorch comes from Debian
-with hundreds of libraries of its own (video codecs, maps); they are counted apart, because another
-libtorch brings others, and dedloc calls none of them.
+Looks at the programs and shared libraries that are installed: the libraries that they name (in the
+dynamic section; static archives in build.ninja), those that these name in turn, the Debian package
+of each, and what /usr/share/doc/PACKAGE/copyright says. libtorch comes from Debian with hundreds of
+libraries of its own (video codecs, maps); they are counted apart, because another libtorch brings
+others, and dedloc calls none of them.
 
-A licence passes if one of its alternatives does. GPL with an exception for linking passes; copyright
-files that no program can read are judged in tools/licences.toml, with the reason.
+A licence passes if one of its alternatives does. GPL with an exception for linking passes;
+copyright files that no program can read are judged in tools/licences.toml, with the reason.
 
 Exit status: 0 clean, 1 not, 77 there is nothing to look at (no build, or no Debian).
 """
@@ -90,7 +90,7 @@ def paragraphs(text: str) -> list[dict[str, str]]:
 
 
 def licences_of(text: str) -> list[str] | None:
-    """Of what a library may contain; None where no program can tell."""
+    """Licences of all that a library may contain; None where no program can tell."""
     if not re.match(r"\s*(Format|Format-Specification):", text):
         return None
     found: dict[str, None] = {}
@@ -109,7 +109,7 @@ def passes(expression: str) -> bool:
     def term_passes(term: str) -> bool:
         return not re.match(r"\s*\(?\s*A?GPL", term, re.IGNORECASE) or "exception" in term.lower()
     alternatives = re.split(r"\s+or\s+|\s*\|\s*", expression, flags=re.IGNORECASE)
-    return any(all(term_passes(term) for term in re.split(r"\s+and\s+|,\s*", one, flags=re.IGNORECASE))
+    return any(all(map(term_passes, re.split(r"\s+and\s+|,\s*", one, flags=re.IGNORECASE)))
                for one in alternatives)
 
 
@@ -125,8 +125,8 @@ def judge(package: str, reviewed: dict[str, dict[str, str]],
     licences = licences_of(text)
     if licences is None:
         if re.search(r"\bGPL|General Public Licen", text):
-            return "unknown", "has a copyright file for people, which speaks of the GPL: judge it in " \
-                              "tools/licences.toml"
+            return "unknown", ("has a copyright file for people, which speaks of the GPL: judge it "
+                               "in tools/licences.toml")
         return "see its copyright file (permissive)", ""
     bad = [licence for licence in licences if not passes(licence)]
     return ", ".join(licences), f"is under {', '.join(bad)}" if bad else ""
@@ -158,8 +158,8 @@ def collect(build: Path) -> tuple[dict[str, Library], set[str]]:
         brought |= {path for name, path in paths.items()
                     if name not in seen and not path.is_relative_to(build)}
         for archive in archives(build, str(binary.relative_to(build))):
-            libraries.setdefault(archive.name, Library(archive.name, package_of(archive))).used_by.add(
-                binary.name)
+            entry = libraries.setdefault(archive.name, Library(archive.name, package_of(archive)))
+            entry.used_by.add(binary.name)
     own = {library.package for library in libraries.values()}
     return libraries, {package_of(path) for path in brought} - own
 
@@ -172,19 +172,25 @@ def page(libraries: dict[str, Library], judged: dict[str, tuple[str, str]],
     rows = [f"| `{package}` | {', '.join(sorted(f'`{one.name}`' for one in found))} | "
             f"{judged[package][0]} |" for package, found in sorted(by_package.items())]
     copyleft = sorted(package for package, (_, wrong) in brought.items() if "is under" in wrong)
-    return "\n".join([
-        "# Licences", "",
-        "dedloc is under the [MIT licence](../LICENSE). The table lists the libraries of Debian 12 that its "
-        "programs and `libdedloc.so` are linked", "with, and their licences as far as they concern what is "
-        "linked. `python3 tools/check_licences.py --write` makes this page; a test compares", "it and fails "
-        "on the GPL.", "", "| package | libraries | licences |", "|---|---|---|", *rows, "",
-        "## What libtorch brings along", "",
-        f"Debian's libtorch loads {len(brought)} further packages, for pictures, films and maps that dedloc "
-        "never touches. Some are under the GPL as Debian", "builds them: "
-        + (", ".join(f"`{package}`" for package in copyleft) or "none") + ".",
-        "Whoever gives away dedloc and Debian's libtorch together, as one work, heeds their terms; PyPI's "
-        "libtorch has none of them, and what trains nothing", "needs no libtorch (`-DDEDLOC_TORCH=OFF`).",
-        ""])
+    return f"""# Licences
+
+dedloc is under the [MIT licence](../LICENSE). The table lists the libraries of Debian 12 that its
+programs and `libdedloc.so` are linked with, and their licences as far as they concern what is
+linked. `python3 tools/check_licences.py --write` makes this page; a test compares it and fails on
+the GPL.
+
+| package | libraries | licences |
+|---|---|---|
+{chr(10).join(rows)}
+
+## Brought along by libtorch
+
+Debian's libtorch loads {len(brought)} further packages, for pictures, films and maps that dedloc
+never touches. Some are under the GPL as Debian builds them:
+{", ".join(f"`{package}`" for package in copyleft) or "none"}.
+Those who give away dedloc and Debian's libtorch together, as one work, heed their terms. PyPI's
+libtorch has none of them, and what trains nothing needs no libtorch (`-DDEDLOC_TORCH=OFF`).
+"""
 
 
 def main() -> int:

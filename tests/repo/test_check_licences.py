@@ -40,8 +40,8 @@ class Licences(unittest.TestCase):
     def test_a_file_for_people_is_judged_by_people(self) -> None:
         text = "This is free software under the GNU General Public License.\n"
         self.assertIn("tools/licences.toml", self.judge(text)[1])
-        self.assertEqual(self.judge(text, {"libx1": {"licence": "LGPL-2.1+", "why": "its COPYING"}}),
-                         ("LGPL-2.1+ (its COPYING)", ""))
+        reviewed = {"libx1": {"licence": "LGPL-2.1+", "why": "its COPYING"}}
+        self.assertEqual(self.judge(text, reviewed), ("LGPL-2.1+ (its COPYING)", ""))
         self.assertEqual(self.judge("Do with it what you like.\n")[1], "")
 
 

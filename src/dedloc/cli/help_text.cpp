@@ -1,7 +1,15 @@
 #include "dedloc/cli/help_text.h"
 
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
+#include <string>
+#include <string_view>
+
+#include "dedloc/peer/exit_codes.h"
 
 namespace dedloc::cli {
 namespace {
@@ -12,6 +20,12 @@ constexpr std::string_view look = "Look at a run";
 constexpr std::string_view use_models = "Use what was trained";
 constexpr std::string_view prepare = "Prepare data";
 constexpr std::string_view machine = "This machine and this program";
+
+struct CommandHelp {
+    std::string_view command;  // "data emoji" for one below another
+    std::string_view group;
+    std::array<std::string_view, 2> examples;
+};
 
 // Each group is printed where its first command was added to the program.
 constexpr CommandHelp help_table[] = {
@@ -82,17 +96,26 @@ constexpr CommandHelp help_table[] = {
     {"version", machine, {"dedloc version", "dedloc version --json"}},
 };
 
-}  // namespace
-
-std::span<const CommandHelp> command_help() { return help_table; }
-
-const CommandHelp* find_command_help(std::string_view command) {
-    const auto found = std::ranges::find(help_table, command, &CommandHelp::command);
-    return found == std::end(help_table) ? nullptr : found;
+// `above`: "data " for the commands of `dedloc data`.
+void arrange_below(CLI::App& app, const std::string& above) {
+    for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+        const std::string name = above + command->get_name();
+        const auto help = std::ranges::find(help_table, name, &CommandHelp::command);
+        if (help != std::end(help_table)) {
+            command->footer(
+                fmt::format("Examples:\n  {}\n  {}\n", help->examples[0], help->examples[1]));
+            if (above.empty()) command->group(std::string(help->group));
+        }
+        arrange_below(*command, name + " ");
+    }
 }
 
-std::string examples_of(const CommandHelp& help) {
-    return fmt::format("Examples:\n  {}\n  {}\n", help.examples[0], help.examples[1]);
+}  // namespace
+
+void arrange_help(CLI::App& app) {
+    arrange_below(app, "");
+    app.footer("Examples:\n  dedloc demo\n  dedloc join dedloc1…\n\n" + peer::exit_code_help() +
+               "\n`dedloc COMMAND --help` says more.");
 }
 
 }  // namespace dedloc::cli

@@ -533,18 +533,6 @@ int unless_output_is_missing(int code) {
                      std::strerror(error))});
 }
 
-// Groups and examples; `above`: "data " for the commands of `dedloc data`.
-void arrange_help(CLI::App& app, const std::string& above) {
-    for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
-        const std::string name = above + command->get_name();
-        if (const CommandHelp* help = find_command_help(name)) {
-            command->footer(examples_of(*help));
-            if (above.empty()) command->group(std::string(help->group));
-        }
-        arrange_help(*command, name + " ");
-    }
-}
-
 int run_program(int argc, char** argv) {
     AllOptions all;
     CLI::App app("Trains one neural network on many people's computers.", "dedloc");
@@ -569,9 +557,7 @@ int run_program(int argc, char** argv) {
         on_run(command, all, std::move(run));
     };
     add_people_commands(app, all.people, run_people, program);
-    arrange_help(app, "");
-    app.footer("Examples:\n  dedloc demo\n  dedloc join dedloc1…\n\n" + peer::exit_code_help() +
-               "\n`dedloc COMMAND --help` says more.");
+    arrange_help(app);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
