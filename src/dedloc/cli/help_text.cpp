@@ -65,6 +65,7 @@ constexpr CommandHelp help_table[] = {
      look,
      {"dedloc find our-run --at dedloc1…",
       "dedloc find our-run --at /ip4/203.0.113.7/tcp/4001/p2p/12D3KooW… --json"}},
+    {"why", look, {"dedloc why dedloc-peer-1", "dedloc why dedloc1…"}},
     {"report",
      look,
      {"dedloc report dedloc-peer-1", "dedloc report dedloc-peer-1 --to pages --every 24h"}},

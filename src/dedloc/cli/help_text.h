@@ -1,5 +1,5 @@
-// The words of `dedloc --help` and `dedloc COMMAND --help` beside the options: commands in groups, two
-// examples each, and the table of exit codes once, in `dedloc --help`.
+// The words of `dedloc --help` and `dedloc COMMAND --help` beside the options: groups of commands,
+// two examples each, and the table of exit codes once, in `dedloc --help`.
 //
 // Thread: any. tests/process/test_command_line.py fails for a command that is not in the table.
 
