@@ -18,7 +18,7 @@ std::atomic<bool> force_on_second{false};
 static_assert(std::atomic<int>::is_always_lock_free);
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
-std::atomic<const char*> last_words{nullptr};
+std::atomic<const char*> farewell_words{nullptr};
 
 std::int64_t monotonic_ns() {
     timespec now{};
@@ -47,7 +47,7 @@ void on_signal(int signal) {
 }
 
 void say_and_end(int) {
-    if (const char* words = last_words.load()) {
+    if (const char* words = farewell_words.load()) {
         const ssize_t ignored = ::write(STDERR_FILENO, words, std::strlen(words));
         (void)ignored;
     }
@@ -73,7 +73,7 @@ void catch_interrupts(SecondInterrupt second) {
 }
 
 void end_when_interrupted(const char* words) {
-    last_words = words;
+    farewell_words = words;
     handle_signals(say_and_end);
 }
 
