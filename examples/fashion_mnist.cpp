@@ -34,9 +34,9 @@ double accuracy(const torch_bridge::TorchModel& model, const torch_bridge::Torch
     return torch::cat(answers).eq(batch.targets).to(torch::kFloat32).mean().item<double>();
 }
 
-void train(torch_bridge::Session& session,
-           const torch_bridge::TorchModel& model,
-           const torch_bridge::TorchBatch& data) {
+void train_here(torch_bridge::Session& session,
+                const torch_bridge::TorchModel& model,
+                const torch_bridge::TorchBatch& data) {
     torch_bridge::CollaborativeOptimizer optimizer(session);
     torch::Tensor order;
     for (std::int64_t at = 0; !optimizer.finished(); at += batch_samples) {
@@ -72,7 +72,7 @@ int main(int argc, char** argv) try {
     std::printf("join: %s\n", session.join_string().c_str());
     std::fflush(stdout);
     torch::manual_seed(session.seed());  // every peer draws other samples
-    train(session, model, all_of(images->train));
+    train_here(session, model, all_of(images->train));
     session.leave();
     std::printf("state %s\n", session.state_hash().c_str());
     std::printf("accuracy %.4f\n", accuracy(model, all_of(images->test)));

@@ -142,7 +142,7 @@ class Placed:
 
 
 class Joined:
-    """What a run keeps of its model: where the engine writes until the run is closed."""
+    """The part of a model that a run keeps: where the engine writes until the run is closed."""
 
     def __init__(self, placed: Placed, calls: Optional["DeviceModel"], watch: Watch) -> None:
         self.placed, self.calls, self.watch = placed, calls, watch

@@ -150,7 +150,7 @@ class ChangedModelTest(Folder):
         with self.assertRaisesRegex(dedloc.BadInput, "same memory"):
             optimizer.step(samples=8)
 
-    # What is trained.
+    # Changes of the parameters that are trained
 
     def test_frozen_and_thawed_layers_are_refused(self):
         self.refused(lambda m: m[0].requires_grad_(False), "0.weight", "frozen", "requires_grad")
