@@ -187,7 +187,9 @@ class Run:
 
     @property
     def learning_rate(self) -> float:
-        """The rate of the next global step, by the run file's [schedule]; ``opt.param_groups`` show it, too.
+        """The rate of the next global step, by the run file's [schedule].
+
+        ``opt.param_groups`` show it, too.
         """
         return library.dedloc_learning_rate(self._opened())
 
