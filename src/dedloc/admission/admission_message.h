@@ -1,7 +1,7 @@
 // Peers say these to an organiser of an invited run.
 //
 //   /dedloc/admission/1          {1 run, 2 code, 3 token} -> {1 token, 2 delegation, 3 its clock}
-//   /dedloc/admission/1/revoked  {1 revocations} -> {}
+//   /dedloc/admission/1/revoked  {1 revocations} -> {1 revocations}
 //
 // A newcomer shows its code, whoever renews shows the token that it has. The caller's key is the
 // connection's. A refusal is one sentence.

@@ -137,18 +137,23 @@ void AdmissionService::spread() {
 
 void AdmissionService::greet(const PeerId& member) {
     if (issuer_) issuer_->met(authorizer_->person(member), member, authorizer_->let_in_by(member));
-    if (!authorizer_->revocations().empty())
-        scope_.spawn("tell of revocations", send_revocations(member));
+    scope_.spawn("exchange revocations", exchange_revocations(member));
 }
 
-Task<void> AdmissionService::send_revocations(PeerId to) {
+// Both sides ask: the gate of the one that has not let the other in yet refuses the first call.
+Task<void> AdmissionService::exchange_revocations(PeerId to) {
     RevocationsMessage message;
     message.revocations = known_revocations();
     std::string method = revoked_method;
     Bytes bytes = wire::encode(message);
     const TimePoint deadline = node_.clock.now() + answer_patience;
     const PeerId peer = to;
-    (void)co_await host_.call(std::move(to), std::move(method), std::move(bytes), deadline);
+    const auto answer =
+        co_await host_.call(std::move(to), std::move(method), std::move(bytes), deadline);
+    if (answer) {
+        const auto told = wire::decode<RevocationsMessage>(*answer);
+        if (told && take_revocations(told->revocations)) spread();
+    }
     // It knows now. What it has open here ends, downloads and streams too.
     if (authorizer_->rules().revoked.contains(authorizer_->person(peer))) host_.disconnect(peer);
 }

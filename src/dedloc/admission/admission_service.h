@@ -61,7 +61,7 @@ class AdmissionService {
     Task<Result<Bytes>> on_revoked(PeerId from, Bytes request);
     Task<void> look_loop();
     Task<void> renew();
-    Task<void> send_revocations(PeerId to);
+    Task<void> exchange_revocations(PeerId to);
     bool take_revocations(const std::vector<Bytes>& revocations);
     void take_token(const Admitted& admitted);
     void take_own_token();
