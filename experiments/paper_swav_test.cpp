@@ -14,10 +14,10 @@ TEST(PaperSwav, draws_bars_as_long_as_what_was_measured) {
     for (const char* shown : {">server<", ">hybrid<", ">1400<", ">2.00 s<"})
         EXPECT_NE(svg.find(shown), std::string::npos) << shown;
     // All of the width, and half of it: samples of both, then the exchanges.
-    for (const char* bar : {"width=\"530.0\" height=\"22\"",
-                            "width=\"265.0\" height=\"22\"",
-                            "width=\"530.0\" height=\"11\"",
-                            "width=\"132.5\" height=\"11\""})
+    for (const char* bar : {"width=\"530.0\" height=\"22.00\"",
+                            "width=\"265.0\" height=\"22.00\"",
+                            "width=\"530.0\" height=\"11.00\"",
+                            "width=\"132.5\" height=\"11.00\""})
         EXPECT_NE(svg.find(bar), std::string::npos) << bar;
     EXPECT_TRUE(svg.ends_with("</svg>\n"));
 }

@@ -57,7 +57,7 @@ class CheckCore(unittest.TestCase):
         with mock.patch("shutil.which", return_value=None):
             status, said = self.check({"src/plain.cpp": ""})
         self.assertEqual(status, 77, said)
-        self.assertIn("cmake and ninja cannot be found", said)
+        self.assertIn("wants cmake and ninja", said)
 
 
 if __name__ == "__main__":

@@ -47,11 +47,11 @@ TEST(RunFileSettings, what_is_not_there_is_added_to_its_section_or_with_it) {
 
 TEST(RunFileSettings, sections_in_sections_and_settings_that_need_each_other_are_taken) {
     const std::string text =
-        set_in_plain({"local.optimizer.kind=adamw", "local.batch=32", "local.schedule.peak=0.001"});
+        set_in_plain({"local.optimizer.kind=adamw", "local.batch=64", "local.schedule.peak=0.001"});
     const auto run = run::parse_run_file(text, "run.toml");
     ASSERT_TRUE(run) << text;
     ASSERT_TRUE(run->local);
-    EXPECT_EQ(run->local->batch, 32u);
+    EXPECT_EQ(run->local->batch, 64u);
 }
 
 TEST(RunFileSettings, what_is_wrong_is_told_in_the_run_files_words) {

@@ -36,8 +36,7 @@ VisitingNode::~VisitingNode() {
 }
 
 Result<collab::Invitation> VisitingNode::reach(Duration patience) const {
-    DEDLOC_TRY(train::ReachedRun reached,
-               train::reach_run(*opened_.node, join_text_, patience));
+    DEDLOC_TRY(train::ReachedRun reached, train::reach_run(*opened_.node, join_text_, patience));
     return std::move(reached.invitation);
 }
 

@@ -13,7 +13,7 @@ TEST(CapHint, a_cap_under_which_no_round_ends_is_told_with_the_one_that_is_enoug
     const std::string text = cap_hint(averaging, 52e6, {.up = mbit, .down = 100 * mbit});
     EXPECT_TRUE(
         text.starts_with("--max-up is too small, it must be 3.5 at least: one gradient has "
-                         "52 MB and takes 6.93 min at 1 Mb/s"))
+                         "52 MB and takes 6.9 min at 1 Mb/s"))
         << text;
     EXPECT_EQ(text.find("--max-down"), std::string::npos);
     const std::string both = cap_hint(averaging, 52e6, {.up = mbit, .down = mbit});

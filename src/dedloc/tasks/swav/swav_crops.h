@@ -6,8 +6,8 @@
 #pragma once
 #include <memory>
 
-#include "dedloc/images/read_ahead.h"
 #include "dedloc/collab/samples.h"
+#include "dedloc/images/read_ahead.h"
 #include "dedloc/tasks/swav/swav_pictures.h"
 
 namespace dedloc::tasks {
