@@ -72,7 +72,7 @@ class PortMapping(NatTest):
         string = self.string_with(host, ROUTER_PORT)
         self.assertTrue(self.has_open_port())
         # There is no relay anywhere, and nobody to punch a hole with: the stranger just dials.
-        self.train_to_the_end([host, self.join("stranger", string)])
+        self.train_together([host, self.join("stranger", string)])
         said = (self.folder / "a.err").read_text(errors="replace")
         self.assertIn(f"the router opened port 4001 for this peer by {protocol}", said)
         self.assertIn("reachability: public", said)
@@ -89,7 +89,7 @@ class PortMapping(NatTest):
 
     def test_the_string_that_a_host_shows_first_has_what_the_router_opened(self) -> None:
         self.start_daemon(nat_pmp=True, upnp=True)
-        words = ["host", self.run_file(0), "--listen", "0.0.0.0:4001", "--plain"]
+        words = ["host", self.run_file(), "--listen", "0.0.0.0:4001", "--plain"]
         host = Process(self, "a", words)
 
         def shown() -> list[str]:
@@ -102,7 +102,7 @@ class PortMapping(NatTest):
         self.assertNotIn("leads only", host.out.read_text(errors="replace"))
 
     def test_without_a_router_that_answers_it_is_said_where_the_string_leads(self) -> None:
-        host = Process(self, "a", ["host", self.run_file(0), "--listen", "0.0.0.0:4001", "--plain"])
+        host = Process(self, "a", ["host", self.run_file(), "--listen", "0.0.0.0:4001", "--plain"])
         said = "leads only into this machine's own network"
         self.until("it is said", lambda: said in host.out.read_text(errors="replace"), 20)
 
