@@ -115,7 +115,7 @@ if (($# == 0)); then
 fi
 mkdir -p "$folder"
 exec 8>"$folder/lock"
-flock -n 8 || cannot "another run has $folder"
+flock -w 600 8 || cannot "another run has $folder"
 make_system
 make_root
 began=$SECONDS status=0
