@@ -154,7 +154,7 @@ Task<void> AdmissionService::exchange_revocations(PeerId to) {
         const auto told = wire::decode<RevocationsMessage>(*answer);
         if (told && take_revocations(told->revocations)) spread();
     }
-    // It knows now. What it has open here ends, downloads and streams too.
+    // The peer has been told. Its open downloads and streams end here, too.
     if (authorizer_->rules().revoked.contains(authorizer_->person(peer))) host_.disconnect(peer);
 }
 

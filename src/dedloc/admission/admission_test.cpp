@@ -295,7 +295,7 @@ TEST_F(AdmissionTest, who_is_revoked_is_out_in_seconds_everywhere_and_told_so) {
 TEST_F(AdmissionTest, a_revoked_co_organiser_lets_nobody_in) {
     auto carla = std::make_unique<Member>(*this, "carla", true);
     pass(5s);
-    // It signs a token later, away from the others.
+    // The co-organiser signs a token later, away from the others.
     const auto kept = kept_token(carla->node.runtime().disk);
     ASSERT_TRUE(kept && kept->delegation);
     InvitedPeer mallory(world.add_node());

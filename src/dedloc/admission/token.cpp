@@ -297,8 +297,8 @@ Bytes revoke_subject(const security::Signer& signer,
     return wire::encode(revocation);
 }
 
-// Whoever takes a revocation in time keeps it, and the organiser signs it once more: so it stays in
-// force when the co-organiser is one no longer.
+// A peer that takes a revocation in time keeps it, and the organiser signs it once more: so it
+// stays in force when the co-organiser is one no longer.
 Result<Revocation> judge_revocation(ByteView presented,
                                     WallSeconds now,
                                     const Rules& rules,

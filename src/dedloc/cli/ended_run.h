@@ -27,7 +27,7 @@ std::optional<EndedRun> end_seen_in(const std::string& folder);
 // In the numbered folders of this machine, and in `directory`, if there is one; the newest.
 std::optional<EndedRun> end_seen_here(const Digest& run, const std::string& directory);
 
-// One sentence for people; `why`: nobody could be reached, in words.
+// A sentence for people; `why` says in words that nobody could be reached.
 std::string why_nobody_answers(const run::JoinString& join,
                                const std::string& directory,
                                const std::string& why);

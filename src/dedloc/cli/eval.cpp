@@ -65,7 +65,7 @@ Result<Evaluated> evaluate(const run::RunFile& run,
     return result;
 }
 
-// Whose experts a model calls, or why it cannot.
+// The run whose experts a model calls, or the reason why it cannot.
 peer::Outcome<std::unique_ptr<Watcher>> reach_run(const run::RunFile& run,
                                                   const std::string& path,
                                                   const std::string& join_string,

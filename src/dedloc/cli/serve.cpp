@@ -184,7 +184,7 @@ void ServeRun::look_at(const std::vector<membership::Status>& statuses) {
     node_.run_on_network_thread([&] { *onlookers_ = std::move(onlookers); });
 }
 
-// Whose gradients an expert was spared.
+// The members whose gradients an expert was spared.
 void ServeRun::tell_of_members(const collab::ExpertReport& report) {
     for (const auto& [peer, updates] : report.members) {
         const std::string text = members_told_.look(peer, names_[peer], updates);

@@ -260,7 +260,7 @@ Task<Result<bool>> CollaborationImpl::find_living_run(TimePoint deadline) {
             const TimePoint until = std::min(deadline, node_.clock.now() + meeting_patience);
             auto peer = co_await membership_->meet(address, until);
             if (peer || peer.error().kind() != ErrorKind::denied || !options_.run.access) continue;
-            // It is out of its own run: a branch beside that would be nobody's.
+            // This peer is out of the run: a branch beside it would have no members.
             co_return std::move(peer).error();
         }
         if (sees_living_run()) co_return true;

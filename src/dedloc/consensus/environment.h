@@ -49,7 +49,7 @@ inline bool lives(const Electorate& electorate, const Base& base) {
     return electorate.voters_heard_of(base) >= base.quorum() || electorate.chain_goes_on(base);
 }
 
-// Those voters who were not put out are too few to decide anything: there is nobody to wait for.
+// The voters that were not put out are too few to decide anything: waiting for them is in vain.
 inline bool is_put_out_of_reach(const Electorate& electorate, const Base& base) {
     const auto may_vote = [&electorate](const Voter& voter) {
         return !electorate.is_put_out(voter.peer);

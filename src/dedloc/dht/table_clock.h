@@ -22,7 +22,7 @@ class TableClock {
 
     explicit TableClock(runtime::Clock& clock) : clock_(clock) {}
 
-    // One peer's clock showed `difference` seconds more than ours just now.
+    // A peer's clock showed `difference` seconds more than ours just now.
     void heard(const PeerId& peer, double difference);
     void agree();
     // Somebody's differs from ours by more than records that are made again soon can bear.

@@ -429,7 +429,7 @@ struct Serving {
         visit("program_bytes", self.program_bytes);
     }
 };
-// It took over an expert, handed one over, or gave one up.
+// The server took over an expert, handed one over, or gave one up.
 struct ExpertMoved {
     static constexpr std::string_view kind = "expert";
     std::string expert{};

@@ -20,7 +20,7 @@ std::string fit_to_show(std::string_view name) {
 
 bool is_of_id(char letter) { return std::isalnum(static_cast<unsigned char>(letter)) != 0; }
 
-// It is `name`, or `name 2` and so on.
+// The name shown is `name`, or `name 2` and so on.
 bool is_numbered(std::string_view shown, std::string_view name) {
     if (!shown.starts_with(name)) return false;
     shown.remove_prefix(name.size());

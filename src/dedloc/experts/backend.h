@@ -33,7 +33,7 @@ class ExpertBackend {
     virtual Result<std::vector<Tensor>> forward(const std::vector<Tensor>& inputs) = 0;
     virtual Result<ExpertGradient> gradient(const std::vector<Tensor>& inputs,
                                             const std::vector<Tensor>& output_gradients) = 0;
-    // One update by a gradient of the parameters.
+    // Makes an update by a gradient of the parameters.
     virtual void apply(std::span<const float> gradient) = 0;
     // Both: a backward call.
     Result<std::vector<Tensor>> backward(const std::vector<Tensor>& inputs,
