@@ -38,6 +38,26 @@ double usual_rate(const std::map<PeerId, Announce>& announces, double if_none) {
     return *middle;
 }
 
+// The full line of a plan, or the first that was measured and carries as much: a line that nobody
+// has measured counts as the usual one, which is somebody else's, and people want to know whose.
+std::size_t measured_like(const std::map<PeerId, Announce>& announces,
+                          const std::vector<planner::PeerRates>& rates,
+                          std::size_t full,
+                          bool up) {
+    const auto rate = [&](std::size_t i) {
+        return up ? rates[i].upload_per_s : rates[i].download_per_s;
+    };
+    std::size_t found = rates.size();
+    std::size_t place = 0;
+    for (const auto& [peer, announce] : announces) {
+        const double claimed = up ? announce.upload_bytes_per_s : announce.download_bytes_per_s;
+        if (is_rate(claimed) && place == full) return full;
+        if (is_rate(claimed) && rate(place) == rate(full)) found = std::min(found, place);
+        ++place;
+    }
+    return found < rates.size() ? found : full;
+}
+
 // A peer's own claim: nobody's link is beyond all measure of the others'.
 double plausible_rate(double claimed, double usual) {
     if (!is_rate(claimed)) return usual;
@@ -370,11 +390,11 @@ PlanNote RoundPlanner::note_of(const consensus::Plan& plan, const Division& divi
     const planner::Split& split = division.split;
     note.bottleneck = word_for(split.bottleneck);
     if (split.bottleneck == planner::Bottleneck::none) return note;
-    const MemberLine& line = note.lines[split.bottleneck_peer];
+    const bool up = split.bottleneck == planner::Bottleneck::upload;
+    const MemberLine& line =
+        note.lines[measured_like(division.announces, rates, split.bottleneck_peer, up)];
     note.bottleneck_peer = line.peer;
-    note.bottleneck_bytes_per_s = split.bottleneck == planner::Bottleneck::upload
-                                      ? line.upload_bytes_per_s
-                                      : line.download_bytes_per_s;
+    note.bottleneck_bytes_per_s = up ? line.upload_bytes_per_s : line.download_bytes_per_s;
     return note;
 }
 

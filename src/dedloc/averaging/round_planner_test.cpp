@@ -93,6 +93,17 @@ TEST_F(RoundPlannerTest, has_the_leader_own_all_where_nobody_else_may) {
     EXPECT_EQ(owned(plan(), leader()), options_.vector_count);
 }
 
+// What is assumed of a line that nobody has measured is the median of the others.
+TEST_F(RoundPlannerTest, names_a_measured_line_as_the_full_one_rather_than_an_assumed_one) {
+    const PeerId slow = security::toy_peer_id(5);
+    for (auto& [peer, announce] : announces_)
+        if (peer != slow) announce.upload_bytes_per_s = announce.download_bytes_per_s = 0;
+    const auto planned = plan_round(question());
+    ASSERT_TRUE(planned);
+    EXPECT_EQ(planned->note.bottleneck, "upload");
+    EXPECT_EQ(planned->note.bottleneck_peer, slow);
+}
+
 TEST_F(RoundPlannerTest, makes_no_plan_where_nobody_brings_anything) {
     for (auto& [peer, announce] : announces_) announce.input = {};
     const auto planned = plan_round(question());
