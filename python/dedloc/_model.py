@@ -152,6 +152,10 @@ class Joined:
     def place(self, loop: Any) -> Optional[Hold]:
         return self.placed.place(loop) if self.calls is None else None
 
+    def begin_to_leave(self, loop: Any) -> None:
+        if self.calls is not None and self.calls.drops_the_rest():
+            _library.library.dedloc_drop(loop)
+
     def place_for_last(self, loop: Any) -> Optional[Hold]:
         """For leaving: that goes on whatever has become of the model."""
         try:
@@ -266,6 +270,10 @@ class DeviceModel:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+    def drops_the_rest(self) -> bool:
+        """Tells whether the sum cannot be handed in when the run is left."""
+        return False
 
     def takes_no_more(self) -> None:
         """The model is none any more that a state fits."""

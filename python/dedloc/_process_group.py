@@ -25,6 +25,7 @@ class GroupModel(DeviceModel):
         self._device = placed.trained[0].device
         self._sound = True  # of this rank's present gradient
         self._loaded = False
+        self._is_leaving_together = False
 
     # Between the ranks.
 
@@ -69,6 +70,10 @@ class GroupModel(DeviceModel):
             super().add(float(samples))
         else:
             super().leave_out()
+        return self._follow()
+
+    def _follow(self) -> bool:
+        """Does as rank 0 asks, until that says how the step ended."""
         word = self._say()
         while word == _REDUCE:  # more than once where the run makes local updates
             self._reduced(self.flat_sum())
@@ -79,6 +84,20 @@ class GroupModel(DeviceModel):
         if word == _LOADED:
             self._spread()
         return word == _LOADED
+
+    def leave(self, run: Any) -> None:
+        """All ranks leave: what each has summed is handed in once more."""
+        if not self.is_first:
+            self._follow()
+            return
+        self._is_leaving_together, self._loaded = True, False
+        try:
+            run.close()
+        except BaseException:
+            self._say(_FAILED)
+            raise
+        self._say(_LOADED)
+        self._spread()
 
     @staticmethod
     def _failure_of(optimizer: Any) -> Optional[DedlocError]:
@@ -101,6 +120,10 @@ class GroupModel(DeviceModel):
         if self._loaded:
             self._spread()
         return stepped
+
+    def drops_the_rest(self) -> bool:
+        """Rank 0 leaves alone: the other ranks may have ended, and with them their sums."""
+        return not self._is_leaving_together
 
     # The engine calls the methods below, on rank 0.
 

@@ -220,8 +220,11 @@ class Optimizer(torch.optim.Optimizer):
         self.zero_grad()
 
     def shutdown(self) -> None:
-        """Leaves the run."""
-        if self.run is not None:
+        """Leaves the run and closes it. With a process_group each rank calls it: what all of them
+        have summed is handed in, and all hold the last state."""
+        if self._group is not None:
+            self._group.leave(self.run)
+        elif self.run is not None:
             self.run.close()
 
     def state_dict(self) -> dict[str, Any]:

@@ -90,8 +90,12 @@ class Run:
         """Hands in what was computed if a global step comes within `patience` seconds, says
         goodbye, loads the last state into the model and saves it. It can be called again where it
         raises (a full disk, say), and does what is left to do.
+
+        Rank 0 of a process_group hands in nothing any more, because the other ranks may have ended:
+        ``Optimizer.shutdown()`` on each rank does.
         """
         error = _library.Error()
+        self._model.begin_to_leave(self._opened())
         hold = self._model.place_for_last(self._opened())
         try:
             left = repeated(lambda e: library.dedloc_leave(self._opened(), patience, e), 0, error)

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -190,12 +191,12 @@ class ProcessesTest(Folder):
         self.ends(guest)
         self.assertIn("\nstate ", self.ends(host))
 
-    def torchrun(self, run_word: str, directory: str) -> subprocess.Popen:
+    def torchrun(self, run_word: str, directory: str, *mode: str) -> subprocess.Popen:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         return start(sys.executable, str(HERE / "torchrun.py"), "--nproc_per_node", "2",
-                     "--master_port", str(port), str(HERE / "group.py"), run_word, directory)
+                     "--master_port", str(port), str(HERE / "group.py"), run_word, directory, *mode)
 
     def end_ranks(self, ranks: subprocess.Popen) -> dict[str, str]:
         """After a few steps; the hashes of their states."""
@@ -217,6 +218,20 @@ class ProcessesTest(Folder):
         hashes = self.end_ranks(ranks)
         self.end(host)
         self.expect_one_state(cpp_hashes(f"{self.folder}/a"), hashes)
+
+    def test_ranks_that_leave_together_hand_in_what_each_has_summed(self):
+        model = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.Tanh(),
+                                    torch.nn.Linear(32, 1))
+        run, optimizer = self.host(model, target=192, steps=1)
+        ranks = self.torchrun(run.join_string, f"{self.folder}/b", "together")
+        while sum(peer["samples"] for peer in run.peers) < 128:
+            self.assertIsNone(ranks.poll())
+            time.sleep(0.01)
+        model(torch.rand(64, 2)).square().mean().backward()
+        self.assertTrue(optimizer.step(samples=64))
+        self.ends(ranks)
+        step = next(event["fields"] for event in run.events if event["kind"] == "step")
+        self.assertEqual((step["samples"], step["contributors"]), (192, 2))
 
     def test_a_killed_rank_does_not_end_the_run(self):
         host = python_peer(self.run_file(target=8192, steps=0), f"{self.folder}/a", peers=2)
