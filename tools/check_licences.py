@@ -3,7 +3,7 @@
     tools/check_licences.py [BUILD_FOLDER]            checks, and compares with docs/licences.md
     tools/check_licences.py --write [BUILD_FOLDER]    writes docs/licences.md
 
-Looks at the programs and shared libraries that are installed: the libraries that they name (in the
+Looks at the programs and the shared libraries that people get: the libraries that they name (in the
 dynamic section; static archives in build.ninja), those that these name in turn, the Debian package
 of each, and what /usr/share/doc/PACKAGE/copyright says. libtorch comes from Debian with hundreds of
 libraries of its own (video codecs, maps); they are counted apart, because another libtorch brings
@@ -116,6 +116,8 @@ def passes(expression: str) -> bool:
 def judge(package: str, reviewed: dict[str, dict[str, str]],
           doc: Path = Path("/usr/share/doc")) -> tuple[str, str]:
     """The licence in words, and what is wrong with it ('' if nothing)."""
+    if not package:
+        return "not Debian's: PyPI's libtorch, say", ""
     if package in reviewed:
         return f"{reviewed[package]['licence']} ({reviewed[package]['why']})", ""
     try:
@@ -133,9 +135,11 @@ def judge(package: str, reviewed: dict[str, dict[str, str]],
 
 
 def installed(build: Path) -> list[Path]:
-    programs = [path for path in sorted((build / "bin").glob("dedloc*"))
-                if not re.search(r"_(test|bench)$|^dedloc-lab$|fuzz", path.name)]
-    return programs + [path for path in sorted(build.glob("**/libdedloc*.so")) if path.is_file()]
+    """What people get: the program, its helpers and the library; not the developers' programs."""
+    programs = [build / "bin/dedloc", *(build / "bin").glob("dedloc-*")]
+    found = [path for path in programs if path.name != "dedloc-lab"]
+    found += build.glob("**/libdedloc*.so")
+    return [path for path in found if path.is_file()]
 
 
 def collect(build: Path) -> tuple[dict[str, Library], set[str]]:
@@ -218,7 +222,8 @@ def main() -> int:
         PAGE.write_text(text, encoding="utf-8")
     else:
         listed = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-        missing = sorted(package for package in judged if f"| `{package}` |" not in listed)
+        missing = sorted(package for package in judged
+                         if package and f"| `{package}` |" not in listed)
         failures += missing
         for package in missing:
             print(f"docs/licences.md lacks {package}: run tools/check_licences.py --write")
