@@ -135,7 +135,7 @@ def judge(package: str, reviewed: dict[str, dict[str, str]],
 
 
 def installed(build: Path) -> list[Path]:
-    """What people get: the program, its helpers and the library; not the developers' programs."""
+    """The program, its helpers and the library that people get, not the developers' programs."""
     programs = [build / "bin/dedloc", *(build / "bin").glob("dedloc-*")]
     found = [path for path in programs if path.name != "dedloc-lab"]
     found += build.glob("**/libdedloc*.so")
