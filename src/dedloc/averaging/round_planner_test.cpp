@@ -93,7 +93,7 @@ TEST_F(RoundPlannerTest, has_the_leader_own_all_where_nobody_else_may) {
     EXPECT_EQ(owned(plan(), leader()), options_.vector_count);
 }
 
-// What is assumed of a line that nobody has measured is the median of the others.
+// The median of the others is assumed of a line that nobody has measured.
 TEST_F(RoundPlannerTest, names_a_measured_line_as_the_full_one_rather_than_an_assumed_one) {
     const PeerId slow = security::toy_peer_id(5);
     for (auto& [peer, announce] : announces_)
