@@ -52,7 +52,7 @@ void wait_for_all(const std::shared_ptr<gloo::Context>& context) {
     gloo::barrier(barrier);
 }
 
-int run(const Arguments& arguments) {
+int run_rounds(const Arguments& arguments) {
     gloo::transport::tcp::attr attributes;
     attributes.hostname = "127.0.0.1";
     auto device = gloo::transport::tcp::CreateDevice(attributes);
@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
     app.add_option("--folder", arguments.folder)->required();
     CLI11_PARSE(app, argc, argv);
     try {
-        return run(arguments);
+        return run_rounds(arguments);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "gloo_allreduce: %s\n", error.what());
         return 1;

@@ -29,7 +29,7 @@ struct Arguments {
     std::string data = tasks::fashion_mnist_directory;
 };
 
-int run(const Arguments& arguments) {
+int run_loop(const Arguments& arguments) {
     if (arguments.threads > 0) torch::set_num_threads(arguments.threads);
     const auto data = tasks::load_fashion_mnist(arguments.data);
     if (!data) throw std::runtime_error(data.error().message());
@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
     // As dedloc does: without, the speed is a matter of luck, 9,400 or 13,400 samples a second.
     dedloc::runtime::keep_freed_memory();
     try {
-        return dedloc::run(arguments);
+        return dedloc::run_loop(arguments);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "plain_loop: %s\n", error.what());
         return 1;

@@ -165,7 +165,7 @@ void print(const Measured& measured) {
         measured.rounds_repeated);
 }
 
-int run(const Arguments& arguments) {
+int run_rounds(const Arguments& arguments) {
     runtime::Loop loop;
     std::unique_ptr<RoundMember> member;
     Measured measured;
@@ -199,5 +199,5 @@ int main(int argc, char** argv) {
         ->check(CLI::Range(0, 2));
     CLI11_PARSE(app, argc, argv);
     dedloc::runtime::keep_freed_memory();  // as dedloc's own program does
-    return dedloc::run(arguments);
+    return dedloc::run_rounds(arguments);
 }

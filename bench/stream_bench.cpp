@@ -259,7 +259,7 @@ void raise_descriptor_limit() {
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int run(Task<void> (*measure)(End*, const Arguments*), const Arguments& arguments) {
+int run_streams(Task<void> (*measure)(End*, const Arguments*), const Arguments& arguments) {
     End end(arguments.security);
     end.loop.run_task(measure(&end, &arguments));
     end.loop.run_task(end.host->stop());
@@ -290,9 +290,9 @@ int main(int argc, char** argv) {
     raise_descriptor_limit();
     try {
         if (*serving) return serve(arguments);
-        if (*stream) return run(measure_stream, arguments);
-        if (*rpc) return run(measure_rpc, arguments);
-        return run(measure_connections, arguments);
+        if (*stream) return run_streams(measure_stream, arguments);
+        if (*rpc) return run_streams(measure_rpc, arguments);
+        return run_streams(measure_connections, arguments);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "stream_bench: %s\n", error.what());
         return 1;
