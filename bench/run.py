@@ -28,6 +28,7 @@ from pathlib import Path
 
 import experts as expert_calls
 import python_benches
+import startup as startup_times
 import streams
 import turns
 
@@ -49,6 +50,8 @@ COMPUTE_SHARE_MIN = 0.95  # of the time, with the delayed update
 RMSE_MAX = 0.012  # of block-wise 8 bit, however many peers
 # By the names of lines; of a field, at most (_max) or at least (_min). Those of README.md, too.
 WANTED = {
+    "startup": {"value_max": 30, "libraries_max": 30, "resident_mb_max": 25},
+    "first_sample": {"ratio_max": 1},
     "solo": {"ratio_min": 0.95},
     "python_solo": {"ratio_min": 0.95, "memory_ratio_max": 1.1},
     "against_hivemind": {"speedup_min": 3},
@@ -485,7 +488,18 @@ def dht(setup: Setup) -> list[dict]:
             measure("dht_memory", value["bytes"] / 1e6, "MB", "the promise", 1)]
 
 
-BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce, robust, plan, tokens, lamb8,
+def startup(setup: Setup) -> list[dict]:
+    """Processor time of commands that compute nothing (the slowest), the libraries that they load
+    and their memory; and the seconds from `dedloc join` to the first step with its samples (line
+    first_sample)."""
+    try:
+        return startup_times.all_of_them(str(setup.program("dedloc")), 1 if setup.quick else 9,
+                                         measure)
+    except startup_times.Failed as why:
+        raise BenchError(str(why)) from None
+
+
+BENCHES = {b.__name__: b for b in (startup, solo, round_overhead, allreduce, robust, plan, tokens, lamb8,
                                    stream, delayed, experts, dht, python_solo,
                                    against_hivemind)}
 

@@ -5,7 +5,8 @@
 #   TORCH   stems of sources that need libtorch: builds without it leave them out, and the task then
 #           has its run file and no learner
 #
-# dedloc_all_tasks links every task of src/dedloc/tasks/.
+# dedloc_all_tasks links every task of src/dedloc/tasks/; dedloc_named_tasks the same as a build
+# without libtorch would, for the program `dedloc` (peer/trainer_program.h).
 function(dedloc_task NAME)
     cmake_parse_arguments(TASK "" "" "TORCH;MODULES;LIBRARIES" ${ARGN})
     if(DEDLOC_TORCH)
@@ -19,6 +20,25 @@ function(dedloc_task NAME)
     endif()
     dedloc_module(task_${NAME} MODULES tasks ${bridge} ${TASK_MODULES} LIBRARIES ${TASK_LIBRARIES} ${compiled})
     target_compile_definitions(dedloc_task_${NAME} PRIVATE DEDLOC_WITH_TORCH=${with_torch})
+    if(DEDLOC_TORCH)
+        dedloc_named_task(${NAME} "${TASK_TORCH}" "${TASK_MODULES}" "${TASK_LIBRARIES}")
+    endif()
     # Nothing else of a program may name anything in the archive.
     target_link_options(dedloc_task_${NAME} INTERFACE LINKER:--undefined=dedloc_task_${NAME})
+endfunction()
+
+# A task's run file, and no learner.
+function(dedloc_named_task NAME WITHOUT MODULES LIBRARIES)
+    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+    list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cpp$")
+    foreach(stem IN LISTS WITHOUT)
+        list(FILTER sources EXCLUDE REGEX "/${stem}\\.cpp$")
+    endforeach()
+    add_library(dedloc_named_task_${NAME} STATIC ${sources})
+    dedloc_batches(dedloc_named_task_${NAME})
+    dedloc_precompiled(dedloc_named_task_${NAME} dedloc_pch)
+    list(TRANSFORM MODULES PREPEND dedloc_)
+    target_link_libraries(dedloc_named_task_${NAME} PUBLIC dedloc_settings dedloc_tasks dedloc_asio ${MODULES} ${LIBRARIES})
+    target_compile_definitions(dedloc_named_task_${NAME} PRIVATE DEDLOC_WITH_TORCH=0)
+    target_link_options(dedloc_named_task_${NAME} INTERFACE LINKER:--undefined=dedloc_task_${NAME})
 endfunction()

@@ -19,6 +19,12 @@ STRANGER = "12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA"
 
 
 class CommandLine(ProcessTest):
+    def test_a_command_that_computes_nothing_loads_no_libtorch(self) -> None:
+        traced = subprocess.run([harness.DEDLOC], env={"LD_TRACE_LOADED_OBJECTS": "1"},
+                                stdout=subprocess.PIPE, text=True, check=True, timeout=20)
+        self.assertIn("libcrypto", traced.stdout)
+        self.assertNotIn("torch", traced.stdout)
+
     def test_an_address_takes_nothing_of_what_follows_it(self) -> None:
         """The run file and the join string stand behind the options as well as before them."""
         run = self.write("run.toml", run_text())

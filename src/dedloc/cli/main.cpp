@@ -20,6 +20,7 @@
 #include "dedloc/cli/command_line_error.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/help_text.h"
+#include "dedloc/cli/in_trainer.h"
 #include "dedloc/cli/option_words.h"
 #include "dedloc/cli/people_commands.h"
 #include "dedloc/cli/with_join_string.h"
@@ -211,7 +212,7 @@ void add_eval_command(CLI::App& app, AllOptions& all) {
                      all.eval.directory,
                      "with --run of a run that lets in by invitation: folder of the peer that the "
                      "string is for, which must not be at work");
-    on_run(eval, all, [&all] { return with_join_string(all.eval, run_eval); });
+    on_run(eval, all, [&all] { return with_join_string(all.eval, in_trainer<run_eval>); });
 }
 
 void add_file_commands(CLI::App& app, AllOptions& all) {
@@ -240,7 +241,7 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
         all.check_network.json = all.check.json;
         const bool about_network = !all.check_network.join_string.empty();
         return about_network ? with_join_string(all.check_network, run_check_network)
-                             : run_check(all.check);
+                             : in_trainer<run_check>(all.check);
     });
 
     CLI::App* exported =
@@ -252,7 +253,7 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
     exported->add_option("--to", all.exported.directory, "folder for the files")->required();
     exported->add_option("--data", all.exported.data_directory, "folder of the task's data");
     exported->add_flag("--json", all.exported.json, json_help);
-    on_run(exported, all, [&all] { return run_export(all.exported); });
+    on_run(exported, all, [&all] { return in_trainer<run_export>(all.exported); });
 
     CLI::App* plan = app.add_subcommand(
         "plan", "who should reduce how much in a network, how long a round takes, and why");
@@ -370,8 +371,9 @@ void add_sample_command(CLI::App& app, AllOptions& all) {
     sample->add_option("--device", options.device, device_help);
     sample->add_flag("--json", options.json, json_help);
     on_run(sample, all, [&all] {
-        if (!all.sample.join_string.empty()) return with_join_string(all.sample, run_sample);
-        if (!all.sample.checkpoint.empty()) return run_sample(all.sample);
+        if (!all.sample.join_string.empty())
+            return with_join_string(all.sample, in_trainer<run_sample>);
+        if (!all.sample.checkpoint.empty()) return in_trainer<run_sample>(all.sample);
         return peer::report(
             {peer::ExitCode::bad_input,
              "say which model draws: dedloc sample CHECKPOINT, or dedloc sample --join "
@@ -393,7 +395,7 @@ void add_serve_command(CLI::App& app, AllOptions& all) {
         ->check(CLI::Range(1, 1 << 20));
     serve->add_option("--seconds", all.serve.seconds, "end after this time")
         ->check(CLI::Range(0.0, 1e9));
-    on_run(serve, all, [&all] { return with_join_string(all.serve, run_serve); });
+    on_run(serve, all, [&all] { return with_join_string(all.serve, in_trainer<run_serve>); });
 }
 
 void add_find_command(CLI::App& app, AllOptions& all) {
@@ -464,7 +466,7 @@ void add_host_command(CLI::App& app, AllOptions& all) {
                      "with --admit list: how long a token is good; it is renewed by itself (6)")
         ->check(CLI::Range(0.001, 24.0 * 31));
     add_peer_options(*host, all.host.peer);
-    on_run(host, all, [&all] { return run_host(all.host); });
+    on_run(host, all, [&all] { return in_trainer<run_host>(all.host); });
 }
 
 void add_run_commands(CLI::App& app, AllOptions& all) {
@@ -473,7 +475,7 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
     CLI::App* join = app.add_subcommand("join", "take part in a run; needs only its join string");
     join->add_option("string", all.join.join_string, join_string_help)->required();
     add_peer_options(*join, all.join.peer);
-    on_run(join, all, [&all] { return with_join_string(all.join, run_join); });
+    on_run(join, all, [&all] { return with_join_string(all.join, in_trainer<run_join>); });
 
     CLI::App* assist = app.add_subcommand(
         "assist", "lend a run this machine's line: reduce parts, without GPU, model or libtorch");

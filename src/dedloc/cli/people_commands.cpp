@@ -3,6 +3,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "dedloc/cli/in_trainer.h"
 #include "dedloc/cli/join_string_source.h"
 #include "dedloc/cli/option_words.h"
 #include "dedloc/peer/exit_codes.h"
@@ -107,7 +108,7 @@ void add_finetune_command(CLI::App& app, FineTuneOptions& options, const OnRun& 
     finetune->add_option("--device", options.device, device_help);
     finetune->add_option("--threads", options.threads, threads_help)->check(threads_check());
     finetune->add_flag("--json", options.json, json_help);
-    on_run(finetune, [&options] { return run_finetune(options); });
+    on_run(finetune, [&options] { return in_trainer<run_finetune>(options); });
 }
 
 void add_service_command(CLI::App& app,

@@ -20,6 +20,7 @@
 #include "dedloc/peer/grid_watch.h"
 #include "dedloc/peer/interrupts.h"
 #include "dedloc/peer/say.h"
+#include "dedloc/peer/trainer_program.h"
 #include "dedloc/planning/plan_of_run.h"
 
 namespace dedloc::cli {
@@ -94,6 +95,8 @@ int print_plan_of_run(const Watcher& run, const WatchOptions& options) {
 }  // namespace
 
 int run_watch(const WatchOptions& options) {
+    // The model alone says how large it is, of some tasks.
+    if (options.print_plan && options.elements == 0) peer::become_trainer(options.join_string);
     auto watcher = Watcher::start(options.join_string, options.directory, reach_patience_s);
     if (!watcher) return peer::report_early(watcher.failure(), options.json);
     peer::catch_interrupts();

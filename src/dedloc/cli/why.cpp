@@ -16,6 +16,7 @@
 #include "dedloc/peer/interrupts.h"
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/peer/say.h"
+#include "dedloc/peer/trainer_program.h"
 #include "dedloc/planning/plan_of_run.h"
 
 namespace dedloc::cli {
@@ -39,6 +40,7 @@ peer::Outcome<monitor::WhyFacts> facts_in_folder(const std::string& folder) {
 peer::Outcome<monitor::WhyFacts> facts_of_run(const WhyOptions& options) {
     auto meant = join_argument_from(options.what);
     if (!meant) return peer::failure(meant.error());
+    peer::become_trainer(meant->text);  // some tasks count their parameters only when made
     auto watcher = Watcher::start(meant->text, options.directory, why_reach_patience_s);
     if (!watcher) return watcher.failure();
     peer::catch_interrupts();

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "dedloc/peer/trainer_program.h"
+
 namespace dedloc::peer {
 
 std::string called_as() {
@@ -20,6 +22,10 @@ std::string own_program() {
     constexpr std::string_view replaced = " (deleted)";
     if (program.ends_with(replaced) && !std::filesystem::exists(program, error))
         program.resize(program.size() - replaced.size());
+    // The one that people call stands beside it, and takes every command.
+    const std::filesystem::path called = std::filesystem::path(program).parent_path() / "dedloc";
+    const bool is_trainer = std::filesystem::path(program).filename() == trainer_name;
+    if (is_trainer && std::filesystem::exists(called, error)) return called.string();
     return program;
 }
 
