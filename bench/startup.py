@@ -23,7 +23,7 @@ class Failed(Exception):
 
 
 def processor_ms(command: list[str]) -> tuple[float, float]:
-    """Of one run: milliseconds of processor, and the most memory at once in MB."""
+    """Milliseconds of processor of one run, and the most memory at once in MB."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
