@@ -7,12 +7,16 @@
 
 #include "dedloc/base/float_environment.h"
 #include "dedloc/optim/lamb8_kernels.h"
+#include "dedloc/optim/muon_kernels.h"
 #include "dedloc/optim/optimizer_kernels.h"
+#include "dedloc/optim/orthogonal.h"
 
 namespace dedloc::optim {
 namespace {
 
-constexpr std::array<std::string_view, 3> optimizer_names = {"sgd", "adamw", "lamb"};
+constexpr std::array<std::string_view, 4> optimizer_names = {"sgd", "adamw", "lamb", "muon"};
+// By it a step of muon is about as long as one of AdamW with the same learning rate (Liu et al.).
+constexpr double muon_scale = 0.2;
 
 // A piece of one group: the unit of parallel work and of sums.
 struct Chunk {
@@ -33,19 +37,28 @@ std::vector<Chunk> chunks_of(std::span<const ParameterGroup> groups, std::uint64
     return chunks;
 }
 
-// Where the moments of a group are.
+// Where a moment of a group is.
 struct Place {
     bool coded = false;
     std::size_t first = 0;  // in the codes, or in the values
     std::size_t first_block = 0;
 };
 
+bool is_matrix(const OptimizerConfig& config, const ParameterGroup& group) {
+    return config.kind == OptimizerKind::muon && group.columns > 0;
+}
+
 std::vector<Place> places_of(const OptimizerConfig& config,
                              std::span<const ParameterGroup> groups,
+                             std::size_t index,
                              MomentSizes& sizes) {
     std::vector<Place> places{};
+    const bool has_gaps = config.kind == OptimizerKind::muon && index == 1;
     for (const ParameterGroup& group : groups) {
-        if (!config.moments_8bit) {
+        if (has_gaps) {
+            places.push_back({.first = sizes.values});
+            if (!is_matrix(config, group)) sizes.values += group.count;
+        } else if (!config.moments_8bit) {
             places.push_back({.first = group.offset});
         } else if (group.count < coded_elements_min) {
             places.push_back({.first = sizes.values});
@@ -69,7 +82,7 @@ struct Step {
     std::span<const MomentView> moments;
     const ParallelFor& parallel_for;
     std::vector<Chunk> chunks;
-    std::vector<Place> places{};
+    std::array<std::vector<Place>, moments_max> places{};  // by moment
     double rate = 0;
     float gradient_scale = 1;
 
@@ -103,17 +116,19 @@ struct Step {
     }
 
     double decay_of(std::size_t group) const {
-        return groups[group].decay ? config.weight_decay : 0.0;
+        return groups[group].weight_decay.value_or(groups[group].decay ? config.weight_decay : 0.0);
     }
+
+    double rate_of(std::size_t group) const { return rate * groups[group].rate_factor; }
 
     // The values of a moment in a chunk that is not coded.
     float* moment(std::size_t index, const Chunk& chunk) const {
         const std::size_t inside = chunk.begin - groups[chunk.group].offset;
-        return moments[index].values.data() + places[chunk.group].first + inside;
+        return moments[index].values.data() + places[index][chunk.group].first + inside;
     }
 
     Moments8 moments8(const Chunk& chunk) const {
-        const Place& place = places[chunk.group];
+        const Place& place = places[0][chunk.group];  // both moments lie alike
         const std::size_t inside = chunk.begin - groups[chunk.group].offset;
         const std::size_t block = place.first_block + inside / block8_elements;
         return {.exp_avg_codes = moments[0].codes.data() + place.first + inside,
@@ -154,8 +169,8 @@ void apply_larc(const Step& step,
         config.larc_trust * parameter_norm / (gradient_norm + decayed + config.larc_epsilon);
     if (!config.larc_clip) {
         scalars.larc_scale = static_cast<float>(layer_rate);
-    } else if (layer_rate < step.rate) {
-        scalars.larc_scale = static_cast<float>(layer_rate / step.rate);
+    } else if (layer_rate < step.rate_of(group)) {
+        scalars.larc_scale = static_cast<float>(layer_rate / step.rate_of(group));
     }
 }
 
@@ -173,7 +188,7 @@ void step_sgd(const Step& step) {
                           .weight_decay = static_cast<float>(step.decay_of(group)),
                           .larc_scale = 1,
                           .momentum = static_cast<float>(config.momentum),
-                          .minus_rate = static_cast<float>(-step.rate),
+                          .minus_rate = static_cast<float>(-step.rate_of(group)),
                           .nesterov = config.nesterov};
         if (config.larc && step.groups[group].trust) {
             apply_larc(
@@ -201,18 +216,21 @@ AdamScalars adam_scalars(const Step& step) {
     return scalars;
 }
 
+// AdamW moves the groups that no other optimizer does.
 void step_adamw(const Step& step) {
     const OptimizerConfig& config = step.config;
     const double bias1 = 1.0 - integer_power(config.beta1, step.bias_steps);
     const double bias2 = 1.0 - integer_power(config.beta2, step.bias_steps);
     std::vector<AdamScalars> scalars(step.groups.size(), adam_scalars(step));
     for (std::size_t group = 0; group < scalars.size(); ++group) {
-        const double decayed = step.rate * step.decay_of(group);
+        const double rate = step.rate_of(group);
+        const double decayed = rate * step.decay_of(group);
         scalars[group].keep = static_cast<float>(1.0 - decayed);
         scalars[group].bias2_root = static_cast<float>(std::sqrt(bias2));
-        scalars[group].minus_rate = static_cast<float>(-(step.rate / bias1));
+        scalars[group].minus_rate = static_cast<float>(-(rate / bias1));
     }
     step.for_each_chunk([&](std::size_t, const Chunk& chunk) {
+        if (is_matrix(config, step.groups[chunk.group])) return;
         chunk_adamw(scalars[chunk.group],
                     chunk.count,
                     step.parameters.data() + chunk.begin,
@@ -220,6 +238,55 @@ void step_adamw(const Step& step) {
                     step.moment(0, chunk),
                     step.moment(1, chunk));
     });
+}
+
+// One matrix: its direction, made orthogonal, of the length that AdamW's step would have.
+void step_matrix(const Step& step, std::size_t index, std::span<float> direction) {
+    const ParameterGroup& group = step.groups[index];
+    const MuonScalars scalars{.gradient_scale = step.gradient_scale,
+                              .momentum = static_cast<float>(step.config.momentum),
+                              .one_less_momentum = static_cast<float>(1.0 - step.config.momentum),
+                              .nesterov = step.config.nesterov};
+    const auto for_each_chunk = [&](const auto& body) {
+        step.parallel_for((group.count + chunk_elements - 1) / chunk_elements, [&](std::size_t i) {
+            const FloatEnvironmentGuard guard;
+            const std::size_t begin = i * chunk_elements;
+            body(begin, std::min(chunk_elements, group.count - begin));
+        });
+    };
+    float* momentum = step.moments[0].values.data() + step.places[0][index].first;
+    for_each_chunk([&](std::size_t begin, std::size_t count) {
+        chunk_muon_direction(scalars,
+                             count,
+                             step.gradient.data() + group.offset + begin,
+                             momentum + begin,
+                             direction.data() + begin);
+    });
+    orthogonalize(direction, group.columns, step.config.orthogonal_steps, step.parallel_for);
+    const double rate = step.rate_of(index);
+    const std::size_t longest = std::max(group.columns, group.count / group.columns);
+    const double length = muon_scale * std::sqrt(static_cast<double>(longest));
+    const auto keep = static_cast<float>(1.0 - rate * step.decay_of(index));
+    const auto minus_rate = static_cast<float>(-(rate * length));
+    for_each_chunk([&](std::size_t begin, std::size_t count) {
+        chunk_scale_and_add(count,
+                            keep,
+                            minus_rate,
+                            direction.data() + begin,
+                            step.parameters.data() + group.offset + begin);
+    });
+}
+
+// Matrices one after the other, so that only one needs memory beside the state.
+void step_muon(const Step& step, std::uint64_t global_step) {
+    step_adamw(step);
+    std::vector<float> direction;
+    for (std::size_t i = 0; i < step.groups.size(); ++i) {
+        const ParameterGroup& group = step.groups[i];
+        if (!is_matrix(step.config, group) || global_step < group.frozen_until) continue;
+        direction.resize(std::max(direction.size(), group.count));
+        step_matrix(step, i, std::span(direction).first(group.count));
+    }
 }
 
 double trust_ratio(const OptimizerConfig& config, double parameter_squares, double step_squares) {
@@ -234,7 +301,7 @@ std::vector<double> lamb_squares(const Step& step, const std::vector<AdamScalars
         const float* parameters = step.parameters.data() + chunk.begin;
         const float* gradient = step.gradient.data() + chunk.begin;
         const AdamScalars& of_group = scalars[chunk.group];
-        if (step.places[chunk.group].coded)
+        if (step.places[0][chunk.group].coded)
             return chunk_lamb8_squares(
                 of_group, chunk.count, parameters, gradient, step.moments8(chunk));
         return chunk_lamb_moments(of_group,
@@ -250,7 +317,7 @@ void apply_lamb(const Step& step, const std::vector<AdamScalars>& scalars) {
     step.for_each_chunk([&](std::size_t, const Chunk& chunk) {
         float* parameters = step.parameters.data() + chunk.begin;
         const AdamScalars& of_group = scalars[chunk.group];
-        if (step.places[chunk.group].coded) {
+        if (step.places[0][chunk.group].coded) {
             chunk_lamb8_apply(of_group,
                               chunk.count,
                               parameters,
@@ -282,7 +349,7 @@ void step_lamb(const Step& step) {
             step.groups[group].trust
                 ? trust_ratio(config, parameter_squares[group], step_squares[group])
                 : 1.0;
-        scalars[group].minus_rate = static_cast<float>(-(step.rate * correction * trust));
+        scalars[group].minus_rate = static_cast<float>(-(step.rate_of(group) * correction * trust));
     }
     apply_lamb(step, scalars);
 }
@@ -328,7 +395,7 @@ Result<OptimizerKind> optimizer_from_string(std::string_view text) {
         if (optimizer_names[i] == text) return static_cast<OptimizerKind>(i);
     }
     return make_error(ErrorKind::bad_input,
-                      "'{}' is not an optimizer; use one of sgd, adamw, lamb",
+                      "'{}' is not an optimizer; use one of sgd, adamw, lamb, muon",
                       text.substr(0, 32));
 }
 
@@ -346,6 +413,12 @@ Ok check(const OptimizerConfig& config) {
     DEDLOC_TRY_VOID(check_range("norm_clamp", config.norm_clamp, 0, 1e30));
     if (config.nesterov && config.momentum == 0) {
         return make_error(ErrorKind::bad_input, "nesterov needs a momentum above 0");
+    }
+    if (config.kind == OptimizerKind::muon &&
+        (config.orthogonal_steps < 1 || config.orthogonal_steps > 100)) {
+        return make_error(ErrorKind::bad_input,
+                          "orthogonal_steps is {}; it must be from 1 to 100",
+                          config.orthogonal_steps);
     }
     if (config.moments_8bit && config.kind != OptimizerKind::lamb) {
         return make_error(ErrorKind::bad_input, "moments_8bit needs the optimizer lamb");
@@ -375,6 +448,30 @@ Ok check(std::span<const ParameterGroup> groups, std::size_t elements_count) {
                               group.count,
                               group.unit_rows);
         }
+        if (group.columns != 0 && group.count % group.columns != 0) {
+            return make_error(ErrorKind::bad_input,
+                              "parameter group '{}' has {} elements, no matrix with rows of {}",
+                              group.name,
+                              group.count,
+                              group.columns);
+        }
+        const double factor = group.rate_factor;
+        if (!(factor >= 0 && factor <= group_factor_max)) {
+            return make_error(ErrorKind::bad_input,
+                              "the learning rate of '{}' has the factor {}; it must be from 0 to "
+                              "{}",
+                              group.name,
+                              factor,
+                              group_factor_max);
+        }
+        const double decay = group.weight_decay.value_or(0);
+        if (!(decay >= 0 && decay <= group_decay_max)) {
+            return make_error(ErrorKind::bad_input,
+                              "the weight decay of '{}' is {}; it must be from 0 to {}",
+                              group.name,
+                              decay,
+                              group_decay_max);
+        }
         end = group.offset + group.count;
     }
     return {};
@@ -397,10 +494,12 @@ void run_in_order(std::size_t tasks_count, const std::function<void(std::size_t)
 
 MomentSizes moment_sizes(const OptimizerConfig& config,
                          std::span<const ParameterGroup> groups,
-                         std::size_t elements_count) {
+                         std::size_t elements_count,
+                         std::size_t index) {
     MomentSizes sizes;
-    (void)places_of(config, groups, sizes);
-    if (!config.moments_8bit) sizes.values = elements_count;
+    (void)places_of(config, groups, index, sizes);
+    const bool has_gaps = config.kind == OptimizerKind::muon && index == 1;
+    if (!config.moments_8bit && !has_gaps) sizes.values = elements_count;
     return sizes;
 }
 
@@ -433,10 +532,11 @@ StepReport step(const OptimizerConfig& config,
     DEDLOC_CHECK(sound.has_value(), "{}", sound ? "" : sound.error().message());
     DEDLOC_CHECK(gradient.size() == parameters.size());
     DEDLOC_CHECK(moments.size() == moments_count(config), "{} moments", moments.size());
-    const MomentSizes sizes = moment_sizes(config, groups, parameters.size());
-    for (const MomentView& moment : moments) {
-        DEDLOC_CHECK(moment.values.size() == sizes.values && moment.codes.size() == sizes.codes &&
-                     moment.scales.size() == sizes.scales);
+    for (std::size_t i = 0; i < moments.size(); ++i) {
+        const MomentSizes sizes = moment_sizes(config, groups, parameters.size(), i);
+        DEDLOC_CHECK(moments[i].values.size() == sizes.values &&
+                     moments[i].codes.size() == sizes.codes &&
+                     moments[i].scales.size() == sizes.scales);
     }
 
     const FloatEnvironmentGuard guard;
@@ -449,8 +549,10 @@ StepReport step(const OptimizerConfig& config,
                  .parallel_for = parallel_for,
                  .chunks = chunks_of(groups, global_step),
                  .rate = learning_rate(config.schedule, global_step)};
-    MomentSizes unused;
-    current.places = places_of(config, groups, unused);
+    for (std::size_t i = 0; i < current.places.size(); ++i) {
+        MomentSizes unused;
+        current.places[i] = places_of(config, groups, i, unused);
+    }
     StepReport report{.learning_rate = current.rate};
     clip(current, report);
     switch (config.kind) {
@@ -462,6 +564,9 @@ StepReport step(const OptimizerConfig& config,
             break;
         case OptimizerKind::lamb:
             step_lamb(current);
+            break;
+        case OptimizerKind::muon:
+            step_muon(current, global_step);
             break;
     }
     scale_rows(current);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double pi = 3.141592653589793238;
 
-constexpr std::array<std::string_view, 3> schedule_names = {"constant", "linear", "cosine"};
+constexpr std::array<std::string_view, 4> schedule_names = {"constant", "linear", "cosine", "step"};
 
 // Taylor's series in y^2, Horner's way; |y| <= pi/4, where the first term left out is below 2^-58.
 double cosine_near_zero(double y) {
@@ -59,7 +59,7 @@ Result<ScheduleKind> schedule_from_string(std::string_view text) {
         if (schedule_names[i] == text) return static_cast<ScheduleKind>(i);
     }
     return make_error(ErrorKind::bad_input,
-                      "'{}' is not a schedule; use one of constant, linear, cosine",
+                      "'{}' is not a schedule; use one of constant, linear, cosine, step",
                       text.substr(0, 32));
 }
 
@@ -86,6 +86,10 @@ double learning_rate(const Schedule& schedule, std::uint64_t global_step) {
                static_cast<double>(schedule.warmup_steps);
     }
     if (schedule.kind == ScheduleKind::constant) return schedule.peak;
+    if (schedule.kind == ScheduleKind::step) {
+        const std::uint64_t falls = (global_step - schedule.warmup_steps) / schedule.decay_every;
+        return schedule.peak * integer_power(schedule.decay_factor, falls);
+    }
     const double last = schedule.peak * schedule.final_fraction;
     if (global_step >= schedule.total_steps) return last;
     const auto way = static_cast<double>(global_step - schedule.warmup_steps);
@@ -112,6 +116,18 @@ Ok check(const Schedule& schedule) {
         return make_error(ErrorKind::bad_input,
                           "final_fraction is {}; it must lie between 0 and 1",
                           schedule.final_fraction);
+    }
+    if (schedule.kind == ScheduleKind::step) {
+        if (schedule.decay_every == 0)
+            return make_error(ErrorKind::bad_input,
+                              "the step schedule needs the number of steps after which the "
+                              "learning rate falls; write beside it, for instance: decay_every = "
+                              "100");
+        if (!(schedule.decay_factor >= 0 && schedule.decay_factor <= 1))
+            return make_error(ErrorKind::bad_input,
+                              "decay_factor is {}; it must lie between 0 and 1",
+                              schedule.decay_factor);
+        return {};
     }
     if (schedule.kind != ScheduleKind::constant && schedule.total_steps == 0) {
         return make_error(ErrorKind::bad_input,

@@ -19,6 +19,7 @@ enum class ScheduleKind : std::uint8_t {
     constant = 0,  // warm-up, then the peak for ever
     linear = 1,    // warm-up, then straight down to final_fraction at total_steps
     cosine = 2,    // warm-up, then half a cosine down to final_fraction at total_steps
+    step = 3,      // warm-up, then times decay_factor after every decay_every steps
 };
 
 std::string_view to_string(ScheduleKind kind);
@@ -33,6 +34,8 @@ struct Schedule {
     double warmup_start = 0;
     std::uint64_t total_steps = 0;  // linear, cosine: where the fall ends; > warmup_steps
     double final_fraction = 0;      // of the peak, reached at total_steps and kept after it
+    std::uint64_t decay_every = 0;  // step: > 0
+    double decay_factor = 0.1;      // step: from 0 to 1
 };
 
 // The learning rate of a global step, counted from 0.

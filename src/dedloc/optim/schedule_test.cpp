@@ -121,7 +121,23 @@ TEST(Schedule, wrong_numbers_are_refused_with_a_sentence) {
               "it, for instance: total_steps = 1000");
     EXPECT_EQ(*schedule_from_string("cosine"), ScheduleKind::cosine);
     EXPECT_EQ(to_string(ScheduleKind::linear), "linear");
-    EXPECT_FALSE(schedule_from_string("step"));
+    EXPECT_FALSE(schedule_from_string("steps"));
+}
+
+TEST(Schedule, StepsDownAfterSoManySteps) {
+    const Schedule schedule{.kind = ScheduleKind::step,
+                            .peak = 1.0,
+                            .warmup_steps = 2,
+                            .decay_every = 3,
+                            .decay_factor = 0.5};
+    ASSERT_TRUE(check(schedule));
+    const double expected[] = {0.5, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25};
+    for (std::uint64_t step = 0; step < std::size(expected); ++step)
+        EXPECT_EQ(learning_rate(schedule, step), expected[step]) << step;
+    EXPECT_EQ(learning_rate(schedule, 1'000'000), 0.0);
+    EXPECT_FALSE(check(Schedule{.kind = ScheduleKind::step}));
+    EXPECT_FALSE(
+        check(Schedule{.kind = ScheduleKind::step, .decay_every = 3, .decay_factor = 1.5}));
 }
 
 }  // namespace

@@ -14,18 +14,19 @@ namespace {
 std::string codes_section(std::string_view moment) { return fmt::format("{}.codes", moment); }
 std::string scales_section(std::string_view moment) { return fmt::format("{}.scales", moment); }
 
-optim::MomentSizes sizes_of_moments(const optim::OptimizerConfig& optimizer,
-                                    const run::Layout& layout) {
-    return optim::moment_sizes(optimizer, layout.parameters, layout.parameters_count);
+optim::MomentSizes sizes_of_moment(const optim::OptimizerConfig& optimizer,
+                                   const run::Layout& layout,
+                                   std::size_t index) {
+    return optim::moment_sizes(optimizer, layout.parameters, layout.parameters_count, index);
 }
 
 }  // namespace
 
 std::vector<state::Section> empty_moments(const optim::OptimizerConfig& optimizer,
                                           const run::Layout& layout) {
-    const optim::MomentSizes sizes = sizes_of_moments(optimizer, layout);
     std::vector<state::Section> sections;
     for (std::size_t i = 0; i < optim::moments_count(optimizer); ++i) {
+        const optim::MomentSizes sizes = sizes_of_moment(optimizer, layout, i);
         const std::string_view name = optim::moment_name(optimizer, i);
         sections.push_back({std::string(name), std::vector<float>(sizes.values, 0.0f)});
         if (!optimizer.moments_8bit) continue;
@@ -58,7 +59,7 @@ Result<std::shared_ptr<const state::Snapshot>> initial_state(const run::RunFile&
 std::uint64_t state_bytes_most(const run::RunFile& run, const run::Layout& layout) {
     const std::uint64_t numbers = layout.parameters_count + layout.buffers_count;
     return state::prefix_bytes_max + numbers * sizeof(float) +
-           optim::moments_count(run.optimizer) * sizes_of_moments(run.optimizer, layout).bytes();
+           optim::moments_count(run.optimizer) * sizes_of_moment(run.optimizer, layout, 0).bytes();
 }
 
 Ok check_state(const run::RunFile& run,
@@ -115,6 +116,15 @@ Ok decode_part(std::uint32_t number,  // of the codec
         ErrorKind::peer_broke_protocol, "averaged part {} has numbers that are not finite", part);
 }
 
+// With local updates it is the inner steps that have learning rates and weight decay by group.
+std::vector<optim::ParameterGroup> without_own_rates(std::vector<optim::ParameterGroup> groups) {
+    for (optim::ParameterGroup& group : groups) {
+        group.rate_factor = 1;
+        group.weight_decay.reset();
+    }
+    return groups;
+}
+
 // The sections after the step, whatever numbers that gives.
 std::vector<state::Section> stepped_sections(const run::RunFile& run,
                                              const run::Layout& layout,
@@ -141,8 +151,10 @@ std::vector<state::Section> stepped_sections(const run::RunFile& run,
             if (section.name == scales_section(name)) moments[i].scales = section.values;
         }
     }
+    const std::vector<optim::ParameterGroup> outer =
+        run.local ? without_own_rates(layout.parameters) : std::vector<optim::ParameterGroup>();
     report = optim::step(run.optimizer,
-                         layout.parameters,
+                         run.local ? outer : layout.parameters,
                          before.step(),
                          parameters,
                          average.first(parameters_count),

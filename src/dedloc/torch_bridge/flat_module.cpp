@@ -202,6 +202,15 @@ Result<FlatModule> FlatModule::make(std::shared_ptr<nn::Module> module,
     return flat;
 }
 
+namespace {
+
+// 0: no matrix, for muon.
+std::size_t columns_of(const Tensor& tensor) {
+    return tensor.dim() == 2 ? static_cast<std::size_t>(tensor.size(1)) : 0;
+}
+
+}  // namespace
+
 Result<void> FlatModule::take_parameters(std::set<const void*>& seen) {
     for (const auto& item : module_->named_parameters()) {
         const Tensor& tensor = item.value();
@@ -212,7 +221,8 @@ Result<void> FlatModule::take_parameters(std::set<const void*>& seen) {
         layout_.parameters.push_back({.name = item.key(),
                                       .offset = layout_.parameters_count,
                                       .count = count,
-                                      .decay = tensor.dim() >= 2});
+                                      .decay = tensor.dim() >= 2,
+                                      .columns = columns_of(tensor)});
         layout_.parameters_count += count;
         parameters_.push_back(tensor);
     }

@@ -29,6 +29,15 @@ void FingerprintMaker::constant(std::string_view name,
     constants_.update(values);
 }
 
+void FingerprintMaker::grouped(std::string_view name,
+                               double rate_factor,
+                               std::optional<double> weight_decay,
+                               std::size_t columns) {
+    has_groups_ = true;
+    groups_.update(fmt::format("{} {} {}", name, rate_factor, columns));
+    groups_.update(weight_decay ? fmt::format(" {}\n", *weight_decay) : "\n");
+}
+
 void FingerprintMaker::begin_buffers() {
     structure_.update("buffers\n");
     constants_.update("buffers\n");
@@ -43,20 +52,34 @@ void FingerprintMaker::private_buffer(std::string_view name) {
 }
 
 Fingerprint FingerprintMaker::finish() {
-    return {.structure = structure_.finish(), .constants = constants_.finish()};
+    Fingerprint made{.structure = structure_.finish(), .constants = constants_.finish()};
+    if (has_groups_) made.groups = groups_.finish();
+    return made;
 }
 
 Bytes Fingerprint::to_bytes() const {
     Bytes bytes(mark.begin(), mark.end());
     base::append(bytes, structure.view());
     base::append(bytes, constants.view());
+    if (groups) base::append(bytes, groups->view());
     return bytes;
 }
 
-Ok check_same_model(const Fingerprint& ours, ByteView theirs) {
+namespace {
+
+constexpr std::size_t bytes_without_groups = mark.size() + 2 * sizeof(Digest);
+
+// Else a state that `dedloc host` began.
+bool is_fingerprint(ByteView extra) {
+    return extra.size() >= bytes_without_groups &&
+           std::equal(mark.begin(), mark.end(), extra.begin());
+}
+
+}  // namespace
+
+Ok check_same_tensors(const Fingerprint& ours, ByteView theirs) {
+    if (!is_fingerprint(theirs)) return {};
     const Bytes own = ours.to_bytes();
-    if (theirs.size() != own.size() || !std::equal(mark.begin(), mark.end(), theirs.begin()))
-        return {};
     const auto is_equal = [&](std::size_t offset) {
         return std::ranges::equal(theirs.subspan(offset, sizeof(Digest)),
                                   ByteView(own).subspan(offset, sizeof(Digest)));
@@ -74,6 +97,19 @@ Ok check_same_model(const Fingerprint& ours, ByteView theirs) {
             "the model after the same manual_seed() (and draw samples after another one: the "
             "run's seed)");
     return {};
+}
+
+Ok check_same_model(const Fingerprint& ours, ByteView theirs) {
+    DEDLOC_TRY_VOID(check_same_tensors(ours, theirs));
+    if (!is_fingerprint(theirs)) return {};
+    const Bytes own = ours.to_bytes();
+    if (std::ranges::equal(theirs.subspan(bytes_without_groups),
+                           ByteView(own).subspan(bytes_without_groups)))
+        return {};
+    return make_error(ErrorKind::conflict,
+                      "your parameter groups (factors of the learning rate, weight decay) are not "
+                      "the host's, so that you would make other steps; give the same groups on all "
+                      "peers");
 }
 
 }  // namespace dedloc::train

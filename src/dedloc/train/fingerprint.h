@@ -1,9 +1,11 @@
 // Fingerprint: do two peers mean the same model? What a joiner downloads are numbers in a row; that
-// they are as many says little. Two hashes, of what must be equal and is not downloaded:
+// they are as many says little. Hashes, of what must be equal and is not downloaded:
 //
 //   structure   name and shape of each trained parameter and of each buffer that is averaged or
 //               private, in order
 //   constants   name, type, shape and values of frozen parameters and of the other buffers
+//   groups      only where there are such: parameters with a learning rate or weight decay of their
+//               own
 //
 // The host's is in SnapshotInfo::extra, which goes on from state to state. A state that
 // `dedloc host` began has none: nothing is compared then.
@@ -12,6 +14,7 @@
 
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -24,6 +27,7 @@ namespace dedloc::train {
 struct Fingerprint {
     Digest structure;
     Digest constants;
+    std::optional<Digest> groups{};
 
     Bytes to_bytes() const;
 };
@@ -37,6 +41,11 @@ class FingerprintMaker {
                   std::span<const std::int64_t> shape,
                   std::string_view type,
                   ByteView values);
+    // After trained().
+    void grouped(std::string_view name,
+                 double rate_factor,
+                 std::optional<double> weight_decay,
+                 std::size_t columns);
     void begin_buffers();
     void averaged_buffer(std::string_view name, std::span<const std::int64_t> shape);
     void private_buffer(std::string_view name);
@@ -45,9 +54,13 @@ class FingerprintMaker {
   private:
     security::Sha256 structure_;
     security::Sha256 constants_;
+    security::Sha256 groups_;
+    bool has_groups_ = false;
 };
 
 // Whether the model of the peer that made `theirs`, a SnapshotInfo::extra, is ours.
 Ok check_same_model(const Fingerprint& ours, ByteView theirs);
+// Whatever its groups are: for one that makes no steps.
+Ok check_same_tensors(const Fingerprint& ours, ByteView theirs);
 
 }  // namespace dedloc::train

@@ -22,10 +22,12 @@ LocalUpdates::LocalUpdates(Model& model, run::LocalConfig config)
       layout_(model.layout()),
       buffers_(layout_.buffers_count),
       buffers_change_(layout_.buffers_count),
-      gradient_(layout_.parameters_count),
-      moments_(optim::moments_count(config_.optimizer),
-               std::vector<float>(layout_.parameters_count)) {
+      gradient_(layout_.parameters_count) {
     DEDLOC_CHECK(config_.batch > 0);
+    for (std::size_t i = 0; i < optim::moments_count(config_.optimizer); ++i)
+        moments_.emplace_back(
+            optim::moment_sizes(config_.optimizer, layout_.parameters, layout_.parameters_count, i)
+                .values);
 }
 
 void LocalUpdates::start_at(const state::Snapshot& state) {

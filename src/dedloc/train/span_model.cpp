@@ -95,6 +95,16 @@ Ok check_tensor(const PlacedTensor& tensor) {
 
 }  // namespace
 
+optim::ParameterGroup group_of(const PlacedTensor& tensor, std::uint64_t offset) {
+    return {.name = tensor.name,
+            .offset = static_cast<std::size_t>(offset),
+            .count = static_cast<std::size_t>(tensor.count),
+            .decay = tensor.decays,
+            .columns = tensor.columns,
+            .rate_factor = tensor.rate_factor,
+            .weight_decay = tensor.weight_decay};
+}
+
 Result<std::unique_ptr<SpanModel>> SpanModel::make(std::vector<PlacedTensor> tensors) {
     for (const PlacedTensor& tensor : tensors) DEDLOC_TRY_VOID(check_tensor(tensor));
     if (std::ranges::none_of(tensors, &PlacedTensor::trained))
@@ -105,10 +115,7 @@ Result<std::unique_ptr<SpanModel>> SpanModel::make(std::vector<PlacedTensor> ten
 SpanModel::SpanModel(std::vector<PlacedTensor> tensors) {
     for (PlacedTensor& tensor : tensors) {
         if (tensor.trained) {
-            layout_.parameters.push_back({.name = tensor.name,
-                                          .offset = layout_.parameters_count,
-                                          .count = static_cast<std::size_t>(tensor.count),
-                                          .decay = tensor.decays});
+            layout_.parameters.push_back(group_of(tensor, layout_.parameters_count));
             layout_.parameters_count += tensor.count;
             parameters_.push_back(std::move(tensor));
         } else {

@@ -11,6 +11,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,13 +25,19 @@ enum class ElementType { fp32, int64, int32, uint8 };  // uint8: bytes and truth
 
 struct PlacedTensor {
     std::string name;
-    std::uint64_t count = 0;  // elements, in a row
-    bool trained = false;     // else a buffer that is averaged
-    bool decays = false;      // weight decay applies: rank ≥ 2
+    std::uint64_t count = 0;               // elements, in a row
+    bool trained = false;                  // else a buffer that is averaged
+    bool decays = false;                   // weight decay applies: rank ≥ 2
+    std::size_t columns = 0;               // of a matrix; 0: it is none
+    double rate_factor = 1;                // of the learning rate
+    std::optional<double> weight_decay{};  // its own
     ElementType type = ElementType::fp32;
     void* values = nullptr;
     const float* gradient = nullptr;  // of a trained one, null: there is none
 };
+
+// Where it lies in the vector that is averaged, if it is the next one that is trained.
+optim::ParameterGroup group_of(const PlacedTensor& tensor, std::uint64_t offset);
 
 class SpanModel final : public Model {
   public:

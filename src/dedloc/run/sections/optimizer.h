@@ -27,6 +27,8 @@ void visit_optimizer(Visitor& visit, Optimizer& optimizer, std::string_view abov
     visit(key("optimizer.norm_clamp"), optimizer.norm_clamp, Numbers{1e-9, 1e9});
     if (visit.all || optimizer.moments_8bit)
         visit(key("optimizer.moments_8bit"), optimizer.moments_8bit);
+    if (visit.all || optimizer.kind == optim::OptimizerKind::muon)
+        visit(key("optimizer.orthogonal_steps"), optimizer.orthogonal_steps, Integers{1, 100});
     visit(key("schedule.kind"), optimizer.schedule.kind, Enumeration{});
     visit(key("schedule.peak"), optimizer.schedule.peak, Numbers{0, 1000});  // learning rate
     visit(key("schedule.warmup_steps"), optimizer.schedule.warmup_steps, Integers{0, steps_max});
@@ -34,6 +36,10 @@ void visit_optimizer(Visitor& visit, Optimizer& optimizer, std::string_view abov
         visit(key("schedule.warmup_start"), optimizer.schedule.warmup_start, Numbers{0, 1000});
     visit(key("schedule.total_steps"), optimizer.schedule.total_steps, Integers{0, steps_max});
     visit(key("schedule.final_fraction"), optimizer.schedule.final_fraction, Numbers{0, 1});
+    if (visit.all || optimizer.schedule.kind == optim::ScheduleKind::step) {
+        visit(key("schedule.decay_every"), optimizer.schedule.decay_every, Integers{0, steps_max});
+        visit(key("schedule.decay_factor"), optimizer.schedule.decay_factor, Numbers{0, 1});
+    }
 }
 
 }  // namespace dedloc::run
