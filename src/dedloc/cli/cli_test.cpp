@@ -74,7 +74,7 @@ TEST(RunTemplates, are_valid_and_the_demo_is_the_example) {
     const auto text = run_template(run::default_task().kind);
     ASSERT_TRUE(text);
     const auto run = run::parse_run_file(*text, "template");
-    ASSERT_TRUE(run) << to_string(run.error());
+    ASSERT_TRUE(run) << run.error().message();
     // Only the name and the end are not the default.
     run::RunFile plain;
     plain.task = run::default_task();
@@ -86,6 +86,15 @@ TEST(RunTemplates, are_valid_and_the_demo_is_the_example) {
     EXPECT_FALSE(run_template("nothing"));
 }
 
+TEST(RunTemplates, have_one_for_loops_of_ones_own) {
+    const auto text = run_template("own_loop");
+    ASSERT_TRUE(text);
+    const auto file = run::parse_run_file(*text, "own_loop.toml");
+    ASSERT_TRUE(file) << file.error().message();
+    EXPECT_EQ(file->task.kind, "own_loop");
+    EXPECT_EQ(file->batch.micro, 1u);
+}
+
 // Their hashes must never change: run.toml files, checkpoints and join strings hold them.
 TEST(RunTemplates, of_every_task_have_the_canonical_form_of_the_first_version) {
     const std::string folder = repository("tests/vectors/run_files");
@@ -93,7 +102,7 @@ TEST(RunTemplates, of_every_task_have_the_canonical_form_of_the_first_version) {
         const auto text = run_template(task);
         ASSERT_TRUE(text) << task;
         const auto run = run::parse_run_file(*text, task);
-        ASSERT_TRUE(run) << to_string(run.error());
+        ASSERT_TRUE(run) << run.error().message();
         const std::string path = folder + "/" + task + ".canonical";
         if (!std::filesystem::exists(path)) continue;  // a task that is younger
         EXPECT_EQ(run::to_toml(*run), content_of(path)) << task;
@@ -136,7 +145,7 @@ TEST(RunTemplates, local_updates_need_only_be_uncommented) {
         const auto text = run_template(task);
         ASSERT_TRUE(text);
         const auto run = run::parse_run_file(with_local_updates(*text), "template");
-        ASSERT_TRUE(run) << to_string(run.error());
+        ASSERT_TRUE(run) << run.error().message();
         ASSERT_TRUE(run->local) << task;
         EXPECT_EQ(run->local->optimizer.kind, optim::OptimizerKind::adamw);
         EXPECT_LT(run->local->optimizer.schedule.peak, 0.01);

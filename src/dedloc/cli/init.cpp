@@ -39,7 +39,10 @@ int run_init(const InitOptions& options) {
     file << *text;
     file.close();
     if (!file) return peer::report({peer::ExitCode::disk, fmt::format("cannot write {}", path)});
-    peer::say(stdout, "{} is written. Next: {} host {}\n", path, peer::called_as(), path);
+    if (task == "own_loop")
+        peer::say(stdout, "{} is written. Next, in Python: dedloc.host(\"{}\")\n", path, path);
+    else
+        peer::say(stdout, "{} is written. Next: {} host {}\n", path, peer::called_as(), path);
     return 0;
 }
 

@@ -165,7 +165,8 @@ void add_init_command(CLI::App& app, AllOptions& all) {
     CLI::App* init = app.add_subcommand("init", "write a run file to start from, with comments");
     init->add_option("task",
                      all.init.task,
-                     fmt::format("what to train: {}", fmt::join(tasks::task_kinds(), ", ")));
+                     fmt::format("what to train: {}, own_loop (a program of your own)",
+                                 fmt::join(tasks::task_kinds(), ", ")));
     init->add_option("-o,--output", all.init.output, "file to write ('-': standard output)");
     init->add_option("--size",
                      all.init.size,

@@ -30,11 +30,12 @@ constexpr std::pair<std::string_view, std::string_view> common_comments[] = {
     {"batch.micro",
      "samples of one gradient computation of one peer; \"auto\": each finds its own by measuring "
      "when it starts"},
-    {"optimizer.kind", "\"sgd\", \"adamw\" or \"lamb\""},
-    {"optimizer.momentum", "sgd"},
+    {"optimizer.kind", "\"sgd\", \"adamw\", \"lamb\" or \"muon\" (matrices; adamw for the rest)"},
+    {"optimizer.momentum", "sgd, muon"},
     {"optimizer.gradient_norm_max", "clips the averaged gradient; 0: off"},
     {"schedule.kind",
-     "\"constant\"; \"linear\", \"cosine\": fall to final_fraction at total_steps"},
+     "\"constant\"; \"linear\", \"cosine\": fall to final_fraction at total_steps; \"step\": times "
+     "decay_factor after every decay_every steps"},
     {"schedule.peak", "the learning rate after the warm-up"},
     {"schedule.total_steps", "linear and cosine need it"},
     {"averaging.codec",
@@ -113,6 +114,55 @@ every = 50
 [evaluate]
 every = 20
 )";
+
+// No task of this program's: the loop and the model are somebody's own.
+tasks::TaskKind own_loop() {
+    tasks::TaskKind kind;
+    kind.schema.kind = "own_loop";
+    kind.run_template.intro =
+        "A run for training loops of your own: dedloc.host(\"own_loop.toml\") in Python\n"
+        "(docs/python.md), or dedloc_join in C.";
+    kind.run_template.settings = R"(name = "my run"
+
+[task]
+kind = "own_loop"
+
+[batch]
+target = 1024
+micro = 1
+
+[optimizer]
+kind = "adamw"
+weight_decay = 0.01
+gradient_norm_max = 1
+
+[schedule]
+kind = "cosine"
+peak = 0.001
+warmup_steps = 100
+total_steps = 10000
+final_fraction = 0.1
+
+[averaging]
+codec = "fp16"
+
+[stop]
+steps = 10000
+
+[checkpoint]
+every = 50
+)";
+    kind.run_template.comments = {
+        {"task.kind", "the model is the program's"},
+        {"batch.micro", "the loop makes its batches itself; [local] batch is a multiple of it"}};
+    kind.run_template.local_example = R"(batch = 64
+[local.optimizer]
+kind = "adamw"
+[local.schedule]
+peak = 0.001
+)";
+    return kind;
+}
 
 std::vector<std::string_view> lines_of(std::string_view text) {
     std::vector<std::string_view> lines;
@@ -215,12 +265,14 @@ std::string written(const TaskKind& kind, std::string_view settings) {
 }  // namespace
 
 Result<std::string> run_template(std::string_view task, std::string_view size) {
-    const TaskKind* kind = tasks::find_task(task);
+    static const TaskKind own = own_loop();
+    const TaskKind* kind = task == own.schema.kind ? &own : tasks::find_task(task);
     if (!kind || kind->run_template.settings.empty())
         return make_error(ErrorKind::bad_input,
-                          "there is no task '{}'; known: {}",
+                          "there is no task '{}'; known: {}, {}",
                           task.substr(0, 64),
-                          fmt::join(tasks::task_kinds(), ", "));
+                          fmt::join(tasks::task_kinds(), ", "),
+                          own.schema.kind);
     const RunTemplate& source = kind->run_template;
     if (size.empty()) return written(*kind, source.settings);
     const auto found = source.sizes.find(std::string(size));
