@@ -30,6 +30,7 @@
 #include "dedloc/peer/say.h"
 #include "dedloc/run/join_string.h"
 #include "dedloc/runtime/heap.h"
+#include "dedloc/tasks/experts_section.h"
 #include "dedloc/tasks/registry.h"
 #include "dedloc/train/host_access.h"
 
@@ -282,6 +283,18 @@ int ServeRun::run() {
     return 0;
 }
 
+// The task says them, or the run file of a loop of somebody's own.
+Result<tasks::RunExperts> experts_of(const run::RunFile& run, int threads) {
+    const tasks::TaskKind* kind = tasks::find_task(run.task.kind);
+    if (kind && kind->experts) return kind->experts(run.task, {.threads_count = threads});
+    if (!kind && run.task.section(tasks::experts_section_name) != nullptr)
+        return tasks::own_loop_experts(run.task);
+    return make_error(ErrorKind::bad_input,
+                      "the run {} trains '{}', which has no experts to serve",
+                      run.name,
+                      run.task.kind);
+}
+
 }  // namespace
 
 int run_serve(const ServeOptions& options) {
@@ -297,16 +310,7 @@ int run_serve(const ServeOptions& options) {
     auto reached = train::reach_run(*opened->node, options.join_string, peer::reach_patience);
     if (!reached) return peer::report_early(peer::failure(reached.error()), options.json);
     collab::Invitation& invitation = reached->invitation;
-    const run::TaskConfig& task = invitation.run.task;
-    const tasks::TaskKind* kind = tasks::find_task(task.kind);
-    if (!kind || !kind->experts)
-        return peer::report_early(
-            peer::Failure{peer::ExitCode::bad_input,
-                          fmt::format("the run {} trains '{}', which has no experts to serve",
-                                      invitation.run.name,
-                                      task.kind)},
-            options.json);
-    auto experts = kind->experts(task, {.threads_count = options.threads});
+    auto experts = experts_of(invitation.run, options.threads);
     if (!experts) return peer::report_early(peer::failure(experts.error()), options.json);
     // In robust runs gradients wait for those of other members.
     const std::uint64_t beside =

@@ -18,6 +18,30 @@ std::uint64_t work_bytes(std::uint64_t width, std::uint64_t hidden, std::uint64_
             copies_of_parameters * experts::FfnExpert::parameters_count(width, hidden));
 }
 
+// An own loop's run file was read without a schema: whoever hosts it may have written anything.
+struct OwnLoopExpertKeys : ExpertKeys {
+    std::uint64_t width = 0;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        ExpertKeys::fields(visit, self);
+        visit("width", self.width, run::Integers{1, 65536}, "numbers in a row");
+    }
+};
+
+bool keeps_rule(const run::SectionValue& value, const run::SectionSchema::Field& field) {
+    if (value.index() != field.initial.index()) return false;
+    if (const auto* integers = std::get_if<run::Integers>(&field.rule)) {
+        const std::uint64_t number = std::get<std::uint64_t>(value);
+        return number >= integers->min && number <= integers->max;
+    }
+    if (const auto* numbers = std::get_if<run::Numbers>(&field.rule)) {
+        const double number = std::get<double>(value);
+        return number >= numbers->min && number <= numbers->max;  // NaN: false
+    }
+    return true;
+}
+
 }  // namespace
 
 Result<experts::ExpertGrid> expert_grid(const run::TaskConfig& task) {
@@ -94,6 +118,22 @@ Result<RunExperts> run_experts(const run::TaskConfig& task,
                 std::make_unique<experts::FfnExpert>(uid, options));
         };
     return result;
+}
+
+Result<RunExperts> own_loop_experts(const run::TaskConfig& task) {
+    const run::Section* section = task.section(experts_section_name);
+    for (const auto& field : run::section_schema<OwnLoopExpertKeys>(experts_section_name).fields) {
+        const run::SectionValue* value = section != nullptr ? section->find(field.key) : nullptr;
+        if (value == nullptr || !keeps_rule(*value, field))
+            return make_error(ErrorKind::bad_input,
+                              "experts.{} of this run's file ({}) is missing or out of its bounds; "
+                              "the run's host has to write it",
+                              field.key,
+                              field.comment);
+    }
+    DEDLOC_TRY_VOID(expert_grid(task));
+    const auto keys = run::keys_of<OwnLoopExpertKeys>(task, experts_section_name);
+    return run_experts(task, keys.width);
 }
 
 std::vector<Measure> measures_of(const experts::MixtureCounts& counts) {

@@ -61,6 +61,10 @@ Result<RunExperts> run_experts(const run::TaskConfig& task,
                                std::uint64_t width,
                                experts::ExpertFactory factory = {});
 
+// The same for a run whose task nobody registered, a loop of one's own: its [experts] has every
+// key, and `width` of a row. bad_input: it has not.
+Result<RunExperts> own_loop_experts(const run::TaskConfig& task);
+
 // For TrainingTask::counts().
 std::vector<Measure> measures_of(const experts::MixtureCounts& counts);
 // unsupported: an evaluation without the run.

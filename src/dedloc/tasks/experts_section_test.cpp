@@ -38,5 +38,34 @@ TEST(ExpertsSection, makes_the_same_expert_on_every_machine) {
     EXPECT_NE(one->snapshot()[0].values, other->snapshot()[0].values);
 }
 
+// The host of a loop of its own wrote the file without a schema.
+TEST(ExpertsSection, of_a_loop_of_ones_own_has_every_key_within_its_bounds) {
+    using run::SectionValue;
+    run::TaskConfig whole = with_grid("2x2");
+    run::Section section = *whole.section(experts_section_name);
+    section.fields.push_back({"width", SectionValue(std::uint64_t{8})});
+    whole.set_section(section);
+    const auto served = own_loop_experts(whole);
+    ASSERT_TRUE(served) << served.error().message();
+    EXPECT_EQ(served->factory(served->grid.all().at(1)).value()->bytes(), served->bytes_of_one);
+
+    EXPECT_FALSE(own_loop_experts(with_grid("2x2"))) << "no width";
+    EXPECT_FALSE(own_loop_experts(run::TaskConfig())) << "no section";
+    const auto refused = [&](std::string_view key, SectionValue value) {
+        run::Section changed = section;
+        for (run::Section::Field& field : changed.fields)
+            if (field.key == key) field.value = value;
+        run::TaskConfig task = whole;
+        task.set_section(changed);
+        const auto experts = own_loop_experts(task);
+        return !experts && experts.error().message().find(key) != std::string::npos;
+    };
+    EXPECT_TRUE(refused("hidden", std::uint64_t{1} << 40));
+    EXPECT_TRUE(refused("width", std::uint64_t{0}));
+    EXPECT_TRUE(refused("rate", std::uint64_t{1})) << "a whole number where a fraction belongs";
+    EXPECT_TRUE(refused("rate", -1.0));
+    EXPECT_TRUE(refused("grid", std::string("x")));
+}
+
 }  // namespace
 }  // namespace dedloc::tasks
