@@ -329,6 +329,15 @@ Result<void> Session::add(std::uint64_t samples, double mean_loss) {
 }
 
 Result<bool> Session::step(std::int64_t samples, double mean_loss) {
+    Result<bool> stepped = try_step(samples, mean_loss);
+    const bool has_failed = !stepped && stepped.error().kind() != ErrorKind::cancelled &&
+                            stepped.error().kind() != ErrorKind::bad_input;  // the caller's slip
+    if (has_failed && !left_)
+        files_->tell(events::TrainingFailed{}, global_step(), stepped.error().message());
+    return stepped;
+}
+
+Result<bool> Session::try_step(std::int64_t samples, double mean_loss) {
     has_new_state_ = false;
     called_at_ = node_->clock().now();
     if (!waits_) {  // else an earlier one was cancelled
@@ -341,11 +350,7 @@ Result<bool> Session::step(std::int64_t samples, double mean_loss) {
     const Result<bool> more = loop_->until_compute();
     computing_since_ = node_->clock().now();
     waits_ = !more && more.error().kind() == ErrorKind::cancelled && loop_->is_in_step();
-    if (!more) {
-        if (!waits_ && !left_)
-            files_->tell(events::TrainingFailed{}, global_step(), more.error().message());
-        return more.error();
-    }
+    if (!more) return more.error();
     if (!*more && !left_) (void)step_over();
     return has_new_state_;
 }

@@ -151,6 +151,7 @@ class Session {
     // one?
     bool load_newest();
     void load_last();  // once: afterwards the model is its owner's
+    Result<bool> try_step(std::int64_t samples, double mean_loss);
     Result<void> check_step(std::int64_t samples) const;
     Result<void> add(std::uint64_t samples, double mean_loss);
     Result<GradientReport> sum_up(collab::CounterRange range, bool has, double mean_loss);
