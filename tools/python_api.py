@@ -24,8 +24,11 @@ This page is written by `python3 tools/python_api.py --write` from the docstring
 them. How to begin: [python.md](python.md).
 """
 # Module, and what of it is public, in the order of the page.
-PUBLIC = (("run.py", ("host", "join", "Run")), ("optimizer.py", ("Optimizer",)),
-          ("errors.py", None), ("callbacks.py", None))
+PUBLIC = (("run.py", ("host", "join", "close_all", "Run")), ("optimizer.py", ("Optimizer",)),
+          ("_calls.py", ("sample_seed",)), ("checkpoint.py", None), ("export.py", None),
+          ("experts.py", None), ("errors.py", None), ("callbacks.py", None))
+SUBMODULES = ("callbacks.py", "experts.py")  # whose names are not dedloc's own
+SHOWN_INIT = ("Optimizer", "RemoteMixture")
 INTERNAL = {"LightningCallback", "TrainerCallback", "error_of"}
 Definition = (ast.FunctionDef, ast.ClassDef)
 
@@ -64,14 +67,14 @@ def is_property(node: ast.FunctionDef) -> bool:
     return any(isinstance(d, ast.Name) and d.id == "property" for d in node.decorator_list)
 
 
-def of_class(node: ast.ClassDef) -> list[str]:
+def of_class(node: ast.ClassDef, prefix: str = "") -> list[str]:
     bases = [ast.unparse(base) for base in node.bases]
-    parts = [f"## `{node.name}({', '.join(bases)})`" if bases else f"## `{node.name}`",
+    parts = [f"## `{prefix}{node.name}" + (f"({', '.join(bases)})`" if bases else "`"),
              text_of(node, node.name)]
     for item in node.body:
         if not isinstance(item, ast.FunctionDef):
             continue
-        if item.name == "__init__" and node.name == "Optimizer":
+        if item.name == "__init__" and node.name in SHOWN_INIT:
             parts.insert(1, f"`{node.name}{signature(item, True)}`")
         if item.name.startswith("_"):
             continue
@@ -87,11 +90,11 @@ def page(root: Path) -> str:
         tree = ast.parse((root / "python/dedloc" / file).read_text(encoding="utf-8"))
         found = {node.name: node for node in tree.body if isinstance(node, Definition)
                  and not node.name.startswith("_") and node.name not in INTERNAL}
-        prefix = "callbacks." if file == "callbacks.py" else ""
+        prefix = f"{file[:-3]}." if file in SUBMODULES else ""
         for name in names or found:
             node = found[name]
             if isinstance(node, ast.ClassDef):
-                parts += of_class(node)
+                parts += of_class(node, prefix)
             else:
                 parts += [f"## `{prefix}{name}{signature(node, False)}`", text_of(node, name)]
     return "\n\n".join(parts) + "\n"

@@ -13,7 +13,9 @@
 docs/python.md says more.
 """
 
-from . import callbacks
+from . import callbacks, experts
+from ._calls import sample_seed
+from .checkpoint import load_checkpoint
 from .errors import (AlreadyOpen, BadInput, Cancelled, CannotCompute, DedlocError, Denied,
                      DifferentRun, LocalFault, NotFound, Unreachable, Unsupported)
 from .export import save_safetensors
@@ -23,5 +25,5 @@ from .run import Run, close_all, host, join
 __version__ = "0.1.0"
 __all__ = ["AlreadyOpen", "BadInput", "Cancelled", "CannotCompute", "DedlocError", "Denied",
            "DifferentRun", "LocalFault", "NotFound", "Optimizer", "Run", "Unreachable",
-           "Unsupported", "callbacks", "close_all", "host", "join",
-           "save_safetensors"]
+           "Unsupported", "callbacks", "close_all", "experts", "host", "join",
+           "load_checkpoint", "sample_seed", "save_safetensors"]

@@ -53,6 +53,8 @@ class Tensor(ctypes.Structure):
         ("name", ctypes.c_char_p), ("shape", ctypes.POINTER(ctypes.c_int64)),
         ("rank", ctypes.c_size_t), ("kind", ctypes.c_int32), ("is_repeated", ctypes.c_int32),
         ("type", ctypes.c_char_p), ("values", ctypes.c_void_p), ("bytes", ctypes.c_size_t),
+        ("has_group", ctypes.c_int32), ("rate_factor", ctypes.c_double),
+        ("weight_decay", ctypes.c_double), ("is_no_matrix", ctypes.c_int32),
     ]
 
 
@@ -118,6 +120,13 @@ def _load() -> ctypes.CDLL:
                                             error]),
         ("mixture_forget", None, [mixture, ctypes.c_uint64]),
         ("mixture_close", None, [mixture]),
+        ("checkpoint_open", ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(Tensor),
+                                           ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p),
+                                           error]),
+        ("checkpoint_parameters", ctypes.c_void_p, [ctypes.c_void_p]),
+        ("checkpoint_buffers", ctypes.c_void_p, [ctypes.c_void_p]),
+        ("checkpoint_json", ctypes.c_size_t, text),
+        ("checkpoint_close", None, [ctypes.c_void_p]),
         ("version", ctypes.c_char_p, []),
     ):
         function = getattr(library, "dedloc_" + name)

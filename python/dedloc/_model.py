@@ -12,6 +12,7 @@ from typing import Any, Iterator, Optional, Sequence
 import torch
 
 from . import _library
+from ._groups import Groups
 from ._library import (BUFFER, CONSTANT, CONSTANT_BUFFER, PRIVATE_BUFFER, TRAINED, ModelCalls,
                        Tensor, library)
 from ._watch import Entry, Watch
@@ -53,7 +54,9 @@ class Described:
         self.kept: list[Any] = []
         self._all: list[Tensor] = []
 
-    def add(self, name: str, tensor: torch.Tensor, kind: int, repeated: bool) -> None:
+    def add(self, name: str, tensor: torch.Tensor, kind: int, repeated: bool,
+            groups: Optional[Groups] = None) -> None:
+        group = groups.of(tensor) if groups else None
         if kind in (CONSTANT, CONSTANT_BUFFER):
             tensor = tensor.detach().cpu().contiguous()
         sizes = (ctypes.c_int64 * tensor.dim())(*tensor.shape)
@@ -61,7 +64,8 @@ class Described:
         self._all.append(Tensor(
             name.encode(), sizes, tensor.dim(), kind, int(repeated),
             _TYPES.get(tensor.dtype, str(tensor.dtype)).encode(), tensor.data_ptr(),
-            tensor.numel() * tensor.element_size()))
+            tensor.numel() * tensor.element_size(),
+            *(group.fields() if group else (0, 1.0, -1.0, 0))))
 
     @property
     def array(self) -> Any:
@@ -146,32 +150,46 @@ class Joined:
 
     def __init__(self, placed: Placed, calls: Optional["DeviceModel"], watch: Watch) -> None:
         self.placed, self.calls, self.watch = placed, calls, watch
+        self.loop_calls: Any = None  # _calls.Calls, which are kept with it
         self._spare: list[torch.Tensor] = []
+        self._holds: list[Hold] = []  # of the present call; only the last one is written to
         self.failure: Optional[DedlocError] = None  # why the model cannot take the last state
 
-    def place(self, loop: Any) -> Optional[Hold]:
-        return self.placed.place(loop) if self.calls is None else None
+    def place(self, loop: Any) -> None:
+        """Before a call of the engine that reads or writes the model; settle() comes after it."""
+        if self.calls is None and self.failure is None:
+            self._holds.append(self.placed.place(loop))
+
+    def settle(self) -> None:
+        """Brings into the model what the engine wrote."""
+        holds, self._holds = self._holds, []
+        if holds:
+            holds[-1].settle()
+
+    def forget_gradients(self) -> None:
+        for parameter in self.placed.trained:
+            parameter.grad = None
 
     def begin_to_leave(self, loop: Any) -> None:
         if self.calls is not None and self.calls.drops_the_rest():
             _library.library.dedloc_drop(loop)
 
-    def place_for_last(self, loop: Any) -> Optional[Hold]:
+    def place_for_last(self, loop: Any) -> None:
         """For leaving: that goes on whatever has become of the model."""
         try:
             self.watch.look(values=False)
-            return self.place(loop)
+            self.place(loop)
         except DedlocError as failure:
             self.failure = failure
             if self.calls is None:
                 self._spare = self.placed.place_elsewhere(loop)
             else:
                 self.calls.takes_no_more()
-            return None
 
     def raise_failure(self) -> None:
-        if self.calls is not None:
-            self.calls.raise_failure()
+        for calls in self.calls, self.loop_calls:
+            if calls is not None:
+                calls.raise_failure()
 
 
 def _check_can_join(name: str, tensor: torch.Tensor) -> None:
@@ -183,7 +201,7 @@ def _check_can_join(name: str, tensor: torch.Tensor) -> None:
                        "values before dedloc.Optimizer is made")
 
 
-def describe(model: torch.nn.Module, private: Sequence[str]
+def describe(model: torch.nn.Module, private: Sequence[str], groups: Groups
              ) -> tuple[Described, Placed, list[Entry]]:
     described, placed, seen = Described(), Placed([], []), {}
     entries: list[Entry] = []
@@ -191,7 +209,7 @@ def describe(model: torch.nn.Module, private: Sequence[str]
     def enter(name: str, tensor: torch.Tensor, kind: int) -> bool:
         """Whether it was there under another name."""
         first = seen.get(id(tensor))
-        described.add(name, tensor, kind, first is not None)
+        described.add(name, tensor, kind, first is not None, groups)
         entries.append(Entry(name, tensor, kind, first))
         seen.setdefault(id(tensor), entries[-1])
         return first is not None
@@ -211,11 +229,13 @@ def describe(model: torch.nn.Module, private: Sequence[str]
         repeated = enter(name, tensor, kind)
         if kind == BUFFER and not repeated and tensor.numel():
             placed.buffers.append(tensor)
-    for tensor in placed.trained:
-        if tensor.dtype != torch.float32:
-            raise BadInput("parameters must be fp32 (model.float() before joining); compute in "
-                           "less with torch.autocast")
     return described, placed, entries
+
+
+def check_types(placed: Placed) -> None:
+    if any(tensor.dtype != torch.float32 for tensor in placed.trained):
+        raise BadInput("parameters must be fp32 (model.float() before joining); compute in less "
+                       "with torch.autocast")
 
 
 def watch_of(model: torch.nn.Module, entries: list[Entry], exchanged: Any) -> Watch:
@@ -230,6 +250,22 @@ def _view(address: int, count: int) -> torch.Tensor:
     if count == 0:
         return torch.empty(0)
     return torch.frombuffer((ctypes.c_float * count).from_address(address), dtype=torch.float32)
+
+
+def _write(tensors: Sequence[torch.Tensor], values: torch.Tensor) -> None:
+    """A vector into tensors, whatever their type and wherever they are."""
+    offset = 0
+    for tensor in tensors:
+        part = values[offset:offset + tensor.numel()].view(tensor.shape)
+        tensor.copy_(part if tensor.is_floating_point() else part.round())
+        offset += tensor.numel()
+
+
+def write_flat(tensors: Sequence[torch.Tensor], address: int) -> None:
+    """The engine's vector into tensors."""
+    with torch.no_grad():
+        _write([tensor.data for tensor in tensors],
+               _view(address, sum(tensor.numel() for tensor in tensors)))
 
 
 class DeviceModel:
@@ -284,13 +320,6 @@ class DeviceModel:
             return torch.empty(0)
         return torch.cat([b.detach().reshape(-1).float() for b in self.placed.buffers]).cpu()
 
-    def _write(self, tensors: list[torch.Tensor], values: torch.Tensor) -> None:
-        offset = 0
-        for tensor in tensors:
-            part = values[offset:offset + tensor.numel()].view(tensor.shape)
-            tensor.copy_(part if tensor.is_floating_point() else part.round())
-            offset += tensor.numel()
-
     def load(self, parameters: int, buffers: int) -> None:
         if not self._takes:
             return
@@ -298,8 +327,8 @@ class DeviceModel:
         if self._staging is not None:
             self._staging.copy_(values)
             values = self._staging.to(self.placed.trained[0].device, non_blocking=True)
-        self._write([p.data for p in self.placed.trained], values)
-        self._write(self.placed.buffers, _view(buffers, self.buffers_count))
+        _write([p.data for p in self.placed.trained], values)
+        _write(self.placed.buffers, _view(buffers, self.buffers_count))
         self.loaded = self._buffers()
         self.remembered = [b.clone() for b in self.placed.buffers]
         self.forget_gradient()

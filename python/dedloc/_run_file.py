@@ -10,7 +10,10 @@ from typing import Any, Mapping, Optional
 from .errors import BadInput
 
 SECTIONS = ("batch", "optimizer", "schedule", "local", "averaging", "robust", "stop", "checkpoint",
-            "evaluate")
+            "evaluate", "experts")
+# An own loop's section of the experts that it calls: each key, as those who serve them read it.
+_EXPERTS = {"name": "ffn", "grid": "4x4", "width": 0, "hidden": 512, "best": 4, "at_least": 1,
+            "update_batch": 1024, "keepers": 2, "rate": 0.001}
 
 
 def _word(key: str, value: Any) -> str:
@@ -57,6 +60,15 @@ def _optimizer_and_schedule(sections: dict[str, dict[str, Any]]) -> None:
         optimizer["epsilon"] = optimizer.pop("eps")
 
 
+def _experts(given: dict[str, Any]) -> dict[str, Any]:
+    for key in given:
+        if key not in _EXPERTS:
+            raise BadInput(f"experts= has no {key!r}; it has {', '.join(_EXPERTS)}")
+    if "width" not in given:
+        raise BadInput("experts= needs width=, the numbers in a row that the mixture is given")
+    return {key: type(usual)(given.get(key, usual)) for key, usual in _EXPERTS.items()}
+
+
 def _lines(name: str, values: Mapping[str, Any]) -> list[str]:
     lines = [f"[{name}]"]
     below = []
@@ -89,7 +101,11 @@ def text_of(run_name: str, target_batch: Optional[int], given: Mapping[str, Any]
                  if key in local}
         _optimizer_and_schedule(inner)
         local.update(inner)
-    lines = [f"name = {_word('name', run_name)}", "", "[task]", 'kind = "own_loop"']
+    lines = []
+    if "experts" in sections:
+        sections["experts"] = _experts(sections["experts"])
+        lines.append("format = 1")  # as peers write it: sections that the engine does not know pass
+    lines += [f"name = {_word('name', run_name)}", "", "[task]", 'kind = "own_loop"']
     for name, values in sections.items():
         lines += ["", *_lines(name, values)]
     return "\n".join(lines) + "\n"

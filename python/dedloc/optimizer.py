@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 import torch
 
 from . import _library
-from ._groups import ShownGroup
+from ._groups import Groups, ShownGroup
 from ._library import library
-from ._model import DeviceModel, Joined, Placed, describe, watch_of
+from ._model import DeviceModel, Joined, Placed, check_types, describe, watch_of
 from ._signals import repeated
 from .errors import BadInput
 from .run import Run
@@ -38,6 +38,14 @@ class Optimizer(torch.optim.Optimizer):
     model: its parameters that need a gradient (fp32) are trained together; its buffers move by the
         average of their changes. Frozen parameters must be the same on all peers, and are compared.
         Memory: one sum as long as the parameters; on the CPU nothing of the model is copied.
+    param_groups: dictionaries with ``params`` and what these have of their own: ``lr_factor`` (of
+        the run's learning rate), ``weight_decay``, ``muon=False`` (matrices that AdamW moves where
+        the run's optimizer is Muon: embeddings, the last layer). The same on all peers: one with
+        others is a DifferentRun.
+    samples: a function of a peer's id and a range of sample numbers that makes the forward pass of
+        these samples and returns their mean loss. They must be the same whenever and on whatever
+        peer they are computed (:func:`dedloc.sample_seed` helps). Peers of a robust run check each
+        other with it; ``step(samples=n)`` without a ``backward()`` computes the next ones with it.
     private_buffers: names of buffers that each peer keeps to itself, the same on all peers.
     process_group: ranks of ``torch.distributed`` that are one peer together. ``run`` is used on
         rank 0 of it, and may be None on the others.
@@ -55,8 +63,9 @@ class Optimizer(torch.optim.Optimizer):
     """
 
     def __init__(self, run: Optional[Run], model: "torch.nn.Module", *,
+                 param_groups: Optional[Sequence[dict[str, Any]]] = None,
                  private_buffers: Sequence[str] = (), process_group: Any = None,
-                 **others: Any) -> None:
+                 samples: Optional[Callable[[str, range], Any]] = None, **others: Any) -> None:
         for name, value in others.items():
             if name in _IN_THE_RUN_FILE and value not in (None, False):
                 raise BadInput(f"{name} is the same for all peers of a run: write it into the run "
@@ -67,7 +76,9 @@ class Optimizer(torch.optim.Optimizer):
         self._default_samples = others.get("batch_size_per_step")
         self._group = None
         self._is_joined = False
-        tensors, placed, entries = describe(model, private_buffers)
+        groups = Groups(param_groups, model.parameters())
+        tensors, placed, entries = describe(model, private_buffers, groups)
+        check_types(placed)
         self._placed: Placed = placed
         self._watch = watch_of(model, entries, self._exchanged)
         self._calls: Optional[DeviceModel] = None
@@ -79,23 +90,27 @@ class Optimizer(torch.optim.Optimizer):
             self._calls = DeviceModel(placed)
         if not placed.trained:
             raise BadInput("the model has no parameters to train")
-        super().__init__([ShownGroup(list(placed.trained))], {"lr": 0.0})  # the rate is the run's
+        if samples is not None and process_group is not None:
+            raise BadInput("samples= is for a peer that is one process: the ranks of a "
+                           "process_group make their batches themselves")
+        self._joined = Joined(placed, self._calls, self._watch)
+        super().__init__(groups.shown(placed.trained), {"lr": 0.0})  # the rate is the run's
         self.run = run
         if self._group is not None and not self._group.is_first:
             self._group.follow_join()
-            self._joined()
+            self._has_joined()
             return
         if run is None:
             raise BadInput("an Optimizer needs a run: dedloc.host(…) or dedloc.join(…)")
         calls = self._calls.calls() if self._calls else None
         array = tensors.array
-        run._begin(array, len(array), calls, Joined(placed, self._calls, self._watch))
-        self._raise_from_model()
+        run._begin(array, len(array), calls, self._joined, model, samples)
+        self._raise_from_calls()
         if self._group is not None:
             self._group.lead_join()
-        self._joined()
+        self._has_joined()
 
-    def _joined(self) -> None:
+    def _has_joined(self) -> None:
         self._is_joined = True
         self._loaded()
 
@@ -114,10 +129,10 @@ class Optimizer(torch.optim.Optimizer):
             group["params"] = [after if p is before else p for p in group["params"]]
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Raises BadInput: what is trained is fixed when the Optimizer is made."""
+        """Raises BadInput: groups are given to the Optimizer when it is made."""
         if getattr(self, "_is_joined", False):
-            raise BadInput("what is trained is the same on all peers: build the model before "
-                           "dedloc.Optimizer is made")
+            raise BadInput("what is trained, and in which groups, is the same on all peers: give "
+                           "param_groups to dedloc.Optimizer when it is made")
         super().add_param_group(param_group)
 
     def step(self, loss: Any = None, samples: Optional[int] = None, *,
@@ -160,17 +175,16 @@ class Optimizer(torch.optim.Optimizer):
         if self._group is None and not self.run._left:
             self._watch.look()
         error = _library.Error()
-        hold = self._placed.place(loop) if self._calls is None else None
+        self._joined.place(loop)
         stepped = -1
         try:
             stepped = repeated(
                 lambda e: library.dedloc_step(self._loop(), samples, mean_loss, e), -1, error)
         finally:
-            if hold is not None:
-                hold.settle()
+            self._joined.settle()
             if self.run._loop is not None:  # with local updates each step writes into the model
                 self._loaded()
-        self._raise_from_model()
+        self._raise_from_calls()
         if stepped < 0:
             _library.raise_error(error)
         self.zero_grad()
@@ -180,9 +194,9 @@ class Optimizer(torch.optim.Optimizer):
         assert self.run is not None
         return self.run._opened()
 
-    def _raise_from_model(self) -> None:
-        if self._calls is not None:
-            self._calls.raise_failure()
+    def _raise_from_calls(self) -> None:
+        """Raises what functions of this process raised within the engine."""
+        self._joined.raise_failure()
 
     def drop(self) -> None:
         """Forgets what this peer has summed since the last global step (after an exception that
@@ -211,11 +225,10 @@ class Optimizer(torch.optim.Optimizer):
             return
         loop = self.run._opened()
         self._watch.look(values=False)
-        hold = self._placed.place(loop) if self._calls is None else None
+        self._joined.place(loop)
         library.dedloc_reload(loop)
-        if hold is not None:
-            hold.settle()
-        self._raise_from_model()
+        self._joined.settle()
+        self._raise_from_calls()
         self._loaded()
         self.zero_grad()
 

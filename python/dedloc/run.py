@@ -6,9 +6,10 @@ import atexit
 import json
 import os
 import warnings
-from typing import Any, Iterator, Optional, Sequence
+from typing import Any, Callable, Iterator, Optional, Sequence
 
 from . import _library
+from ._calls import Calls
 from ._library import library
 from ._run_file import text_of
 from ._signals import WAIT_S, Asked, Sigterm, repeated
@@ -31,9 +32,11 @@ class Run:
                  join: Optional[str] = None, resume: Optional[str] = None,
                  directory: str = "dedloc-peer", name: str = "",
                  listen: Optional[Sequence[str]] = None, announce: Sequence[str] = (),
-                 relays: Sequence[str] = (), patience: float = 60.0) -> None:
+                 relays: Sequence[str] = (), patience: float = 60.0,
+                 admit: Optional[str] = None) -> None:
         self._given = dict(run_file=run_file, run_text=run_text, join=join, resume=resume,
                            directory=directory, name=name, announce="\n".join(announce),
+                           admit=admit,
                            relays="\n".join(relays),
                            listen=None if listen is None else "\n".join(listen))
         self._patience = patience
@@ -41,11 +44,33 @@ class Run:
         self._model: Any = None  # kept: the engine writes into its memory until the run is closed
         self._pid = os.getpid()
         self._left = False
+        self._is_closing = False
+        self._evaluate: Optional[Callable[[Any], Any]] = None
+        self._evaluate_every = 0
+        self._closes: list[Callable[[], None]] = []  # before the run: mixtures of experts
         self._asked = Asked()  # kept: the library calls it while it joins
 
     # How it is opened and closed.
 
-    def _begin(self, tensors: Any, count: int, calls: Any, model: Any) -> None:
+    def evaluate(self, function: Callable[[Any], Any], every: Optional[int] = None) -> None:
+        """`function` measures the model on held-out data: it is called with the model that the
+        Optimizer was made for (in evaluation mode, without gradients), and returns a loss, or a
+        loss and an accuracy (a fraction), or those and the number of samples.
+
+        every: global steps between two measurements; None: as the run file's [evaluate] says. One
+        peer measures at a time, within ``step()`` and, when the run is over, the end. The measure
+        is in ``run.peers``, and [stop] accuracy ends the run by it. To be called before the
+        Optimizer is made.
+        """
+        if self._loop is not None:
+            raise BadInput("run.evaluate() comes before dedloc.Optimizer: others are told by then "
+                           "what this peer can do")
+        if every is not None and every < 1:
+            raise BadInput(f"every={every}: it is a number of global steps, 1 or more")
+        self._evaluate, self._evaluate_every = function, every or 0
+
+    def _begin(self, tensors: Any, count: int, calls: Any, joined: Any, model: Any,
+               samples: Any) -> None:
         if self._loop is not None:
             raise BadInput("this run has an Optimizer already: one Run is one peer; for a second "
                            "one in this process call host() or join() again, with another "
@@ -58,11 +83,15 @@ class Run:
         options.patience_s = self._patience
         options.goes_on = self._asked.callback
         options.wait_s = WAIT_S
+        if self._evaluate is not None or samples is not None:
+            joined.loop_calls = Calls(model, joined, self._opened, self._evaluate,
+                                      self._evaluate_every, samples)
+            options.calls = _library.ctypes.pointer(joined.loop_calls.structure)
         loop, error = _library.ctypes.c_void_p(), _library.Error()
         if not library.dedloc_join(options, tensors, count, calls, loop, error):
             self._asked.raise_interrupt()
             _library.raise_error(error)
-        self._loop, self._model = loop, model
+        self._loop, self._model = loop, joined
         _open_runs.add(self)
         _sigterm.catch()
         self._asked.raise_interrupt()
@@ -89,50 +118,50 @@ class Run:
     def leave(self, patience: float = 10.0) -> None:
         """Hands in what was computed if a global step comes within `patience` seconds, says
         goodbye, loads the last state into the model and saves it. It can be called again where it
-        raises (a full disk, say), and does what is left to do.
+        raises (a full disk, say), and does what is left to do. A model that has changed so that it
+        cannot take the last state is left as it is, with a warning.
 
         Rank 0 of a process_group hands in nothing any more, because the other ranks may have ended:
         ``Optimizer.shutdown()`` on each rank does.
         """
         error = _library.Error()
         self._model.begin_to_leave(self._opened())
-        hold = self._model.place_for_last(self._opened())
+        self._model.place_for_last(self._opened())
         try:
             left = repeated(lambda e: library.dedloc_leave(self._opened(), patience, e), 0, error)
         finally:
-            if hold is not None:
-                hold.settle()
+            self._model.settle()
         if not left:
             _library.raise_error(error)
         self._left = True
         self._model.raise_failure()
         if self._model.failure is not None:
-            raise BadInput("the run was left in order, but the model does not hold its last state: "
-                           f"{self._model.failure}") from self._model.failure
+            warnings.warn("the run was left in order, but the model does not hold its last state: "
+                          f"{self._model.failure}", RuntimeWarning, stacklevel=2)
 
     def close(self, patience: float = 10.0) -> None:
         """Leaves, if that was not done, and frees what the run takes."""
         if self._loop is None or os.getpid() != self._pid:
             return
-        hold = None
         try:
             if not self._left:
                 self.leave(patience)
-        except BaseException as failed:
-            if isinstance(failed, BadInput) and failed.__cause__ is self._model.failure:
-                warnings.warn(str(failed), stacklevel=2)
-                return
-            hold = self._model.place_for_last(self._loop)  # the engine leaves, waiting little
+        except BaseException:
+            self._model.place_for_last(self._loop)  # the engine leaves, waiting little
             raise
         finally:
-            self._left = True
+            self._left = self._is_closing = True
+            for close in self._closes:
+                close()
             library.dedloc_close(self._loop)
-            if hold is not None:
-                hold.settle()
+            self._model.settle()
             self._loop = self._model = None
             _open_runs.discard(self)
             if not _open_runs:
                 _sigterm.release()
+
+    def __deepcopy__(self, _memo: Any) -> "Run":
+        return self  # a copy of a model that calls experts calls those of the same run
 
     def __enter__(self) -> "Run":
         return self
@@ -156,6 +185,11 @@ class Run:
     def seed(self) -> int:
         """For the generator of this peer's samples: another one on each peer, and each time."""
         return library.dedloc_seed(self._opened())
+
+    @property
+    def next_sample(self) -> int:
+        """The number of the first sample of the next ``step()``: those of a peer are numbered."""
+        return library.dedloc_next_sample(self._opened())
 
     @property
     def global_step(self) -> int:
@@ -222,7 +256,8 @@ class Run:
 def host(run_file: "Optional[str | os.PathLike[str]]" = None, *, resume: Optional[str] = None,
          target_batch: Optional[int] = None, optimizer: Any = None, schedule: Any = None,
          stop: Any = None, averaging: Any = None, local: Any = None, robust: Any = None,
-         checkpoint: Any = None, evaluate: Any = None, run_name: Optional[str] = None,
+         checkpoint: Any = None, evaluate: Any = None, experts: Any = None,
+         batch: Any = None, run_name: Optional[str] = None,
          **options: Any) -> Run:
     """A new run: from a run file, or from what would stand in one; or one that goes on from a
     checkpoint, or from the newest of a folder of checkpoints.
@@ -232,18 +267,22 @@ def host(run_file: "Optional[str | os.PathLike[str]]" = None, *, resume: Optiona
                     stop=dict(steps=10_000))
 
     target_batch: samples of all peers together that one global step takes.
-    optimizer: its kind ("sgd", "adamw", "lamb"), or a dictionary of the keys of the run
+    optimizer: its kind ("sgd", "adamw", "lamb", "muon"), or a dictionary of the keys of the run
         file's section [optimizer]; PyTorch's ``lr``, ``betas`` and ``eps`` are understood.
     schedule: a learning rate, or a dictionary of the keys of [schedule].
-    stop: as [stop]; averaging, local, robust, checkpoint and evaluate likewise: dictionaries of the
-        sections' keys. docs/python.md has them all; the engine checks each.
+    stop: as [stop]; averaging, local, robust, checkpoint, evaluate and batch likewise: dictionaries
+        of the sections' keys. docs/python.md has them all; the engine checks each.
+    experts: as [experts], for :class:`dedloc.experts.RemoteMixture`; ``width`` is that of a row.
     run_name: for people.
+    admit: "list" lets in by invitation: ``dedloc invite NAME --dir FOLDER`` gives a string for each
+        person.
 
     Options, as of :func:`join`: directory (identity and bookkeeping of this peer, one process at a
     time), name, listen, announce, relays (multiaddresses), patience (seconds).
     """
     sections = dict(optimizer=optimizer, schedule=schedule, stop=stop, averaging=averaging,
-                    local=local, robust=robust, checkpoint=checkpoint, evaluate=evaluate)
+                    local=local, robust=robust, checkpoint=checkpoint, evaluate=evaluate,
+                    experts=experts, batch=batch)
     given = [name for name, value in (*sections.items(), ("target_batch", target_batch),
                                       ("run_name", run_name)) if value is not None]
     if not given:
@@ -257,7 +296,7 @@ def host(run_file: "Optional[str | os.PathLike[str]]" = None, *, resume: Optiona
 
 def join(join_string: str, **options: Any) -> Run:
     """A run that others host. Errors appear when its Optimizer is made: Unreachable, Denied,
-    DifferentRun (another model or version), Unsupported (a run with local updates)."""
+    DifferentRun (another model or version)."""
     return Run(join=join_string, **options)
 
 

@@ -4,7 +4,7 @@
 #   tests/python/run.sh [--json] [--torch-2] [--in-place BUILD]
 #
 # In a fresh virtual environment with Debian's torch 1.13, or with PyPI's torch 2.x (--torch-2:
-# gigabytes to fetch). --in-place: against a build folder's library, without installing anything.
+# gigabytes to fetch). --in-place: against a build folder's library, without compiling the package.
 # --json: the last line is {"passed": …, "failed": …, …}.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -23,16 +23,17 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python=/usr/bin/python3
 begun=$SECONDS
+if [[ $torch2 ]]; then
+    $python -m venv "$folder/venv"
+    "$folder/venv/bin/pip" install -q torch numpy
+    python=$folder/venv/bin/python
+elif [[ ! $build ]]; then
+    $python -m venv --system-site-packages "$folder/venv"
+    python=$folder/venv/bin/python
+fi
 if [[ $build ]]; then
     export PYTHONPATH=$root/python DEDLOC_LIBRARY=$build/src/dedloc/c_api/libdedloc.so
 else
-    if [[ $torch2 ]]; then
-        $python -m venv "$folder/venv"
-        "$folder/venv/bin/pip" install -q torch numpy
-    else
-        $python -m venv --system-site-packages "$folder/venv"
-    fi
-    python=$folder/venv/bin/python
     "$python" -m pip install -q . >&2
     build=$root/build/python
     unset PYTHONPATH
@@ -43,6 +44,8 @@ example=$root/build/release/bin/example_train_together
 [[ -x $example ]] && export DEDLOC_EXAMPLE=$example
 example=$root/build/release/bin/example_fashion_mnist
 [[ -x $example ]] && export DEDLOC_FASHION_MNIST=$example
+program=$root/build/release/bin/dedloc
+[[ -x $program ]] && export DEDLOC_PROGRAM=$program
 export DEDLOC_BUILD=$build
 export OMP_NUM_THREADS=1
 cd tests/python
@@ -50,7 +53,7 @@ log=$folder/log
 status=0
 "$python" -m unittest -v test_dedloc test_frameworks test_outside \
     test_fashion_mnist test_notebook test_interrupts test_changed_model \
-    test_run_from_python test_examples 2>&1 |
+    test_run_from_python test_loop test_examples 2>&1 |
     tee "$log" >&2 || status=1
 ran=$(sed -n 's/^Ran \([0-9]*\) tests\?.*/\1/p' "$log")
 failed=$(sed -n 's/^FAILED.*\bfailures=\([0-9]*\).*/\1/p' "$log")

@@ -1,6 +1,7 @@
 """The Python package against C++ peers, as processes. Run by run.sh, which says where things are:
 
 DEDLOC_EXAMPLE   example_train_together of a build (empty: tests with a C++ peer are skipped)
+DEDLOC_PROGRAM   the program dedloc of one (likewise)
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import torch
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent.parent / "examples"
 EXAMPLE = os.environ.get("DEDLOC_EXAMPLE", "")
+PROGRAM = os.environ.get("DEDLOC_PROGRAM", "")
+LOOPBACK = ["/ip4/127.0.0.1/tcp/0"]
 SECONDS = 120
 RUN_FILE = """
 name = "python"

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "dedloc/c_api/described_model.h"
 #include "dedloc/c_api/handle.h"
 
 namespace dedloc::c_api {
@@ -50,75 +51,6 @@ class CalledModel final : public train::Model {
     dedloc_model_calls calls_;
     run::Layout layout_;
 };
-
-Result<train::ElementType> type_of(const dedloc_tensor& tensor) {
-    const std::string type = text_of(tensor.type);
-    if (type == "Float") return train::ElementType::fp32;
-    if (type == "Long") return train::ElementType::int64;
-    if (type == "Int") return train::ElementType::int32;
-    if (type == "Byte" || type == "Bool") return train::ElementType::uint8;
-    return make_error(ErrorKind::unsupported,
-                      "'{}' of the model is not fp32 ({}); convert the model before joining",
-                      tensor.name,
-                      type);
-}
-
-// The tensors that are trained or averaged.
-struct Model {
-    train::Fingerprint fingerprint;
-    std::vector<train::PlacedTensor> tensors;
-};
-
-Result<Model> read_model(std::span<const dedloc_tensor> tensors, bool in_memory) {
-    Model model;
-    train::FingerprintMaker maker;
-    bool in_buffers = false;
-    for (const dedloc_tensor& tensor : tensors) {
-        const std::span<const std::int64_t> shape(tensor.shape, tensor.rank);
-        if (tensor.kind >= DEDLOC_BUFFER && !std::exchange(in_buffers, true)) maker.begin_buffers();
-        const bool averaged = tensor.kind == DEDLOC_TRAINED || tensor.kind == DEDLOC_BUFFER;
-        if (tensor.kind == DEDLOC_TRAINED) maker.trained(tensor.name, shape);
-        if (tensor.kind == DEDLOC_BUFFER) maker.averaged_buffer(tensor.name, shape);
-        if (tensor.kind == DEDLOC_PRIVATE_BUFFER) maker.private_buffer(tensor.name);
-        if (tensor.kind == DEDLOC_CONSTANT || tensor.kind == DEDLOC_CONSTANT_BUFFER)
-            maker.constant(tensor.name,
-                           shape,
-                           text_of(tensor.type),
-                           {static_cast<const std::uint8_t*>(tensor.values), tensor.bytes});
-        std::uint64_t count = 1;
-        for (const std::int64_t extent : shape) count *= static_cast<std::uint64_t>(extent);
-        if (!averaged || tensor.is_repeated != 0 || count == 0) continue;
-        train::ElementType type = train::ElementType::fp32;
-        if (in_memory) {
-            DEDLOC_TRY(type, type_of(tensor));
-        }
-        model.tensors.push_back({.name = tensor.name,
-                                 .count = count,
-                                 .trained = tensor.kind == DEDLOC_TRAINED,
-                                 .decays = tensor.rank >= 2,
-                                 .type = type,
-                                 .values = tensor.values});
-    }
-    if (!in_buffers) maker.begin_buffers();
-    model.fingerprint = maker.finish();
-    return model;
-}
-
-run::Layout layout_of(const std::vector<train::PlacedTensor>& tensors) {
-    run::Layout layout;
-    for (const train::PlacedTensor& tensor : tensors) {
-        if (!tensor.trained) {
-            layout.buffers_count += tensor.count;
-            continue;
-        }
-        layout.parameters.push_back({.name = tensor.name,
-                                     .offset = layout.parameters_count,
-                                     .count = static_cast<std::size_t>(tensor.count),
-                                     .decay = tensor.decays});
-        layout.parameters_count += tensor.count;
-    }
-    return layout;
-}
 
 nlohmann::json json_of(const membership::Status& status) {
     return {{"id", status.peer.text()},
@@ -197,7 +129,7 @@ Result<void> open_loop(dedloc_loop& loop,
                        const dedloc_options& given,
                        std::span<const dedloc_tensor> tensors,
                        const dedloc_model_calls* calls) {
-    DEDLOC_TRY(Model model, read_model(tensors, calls == nullptr));
+    DEDLOC_TRY(DescribedModel model, read_model(tensors, calls == nullptr));
     loop.tensors_count = model.tensors.size();
     loop.trained_count = static_cast<std::size_t>(
         std::ranges::count_if(model.tensors, &train::PlacedTensor::trained));
@@ -211,6 +143,8 @@ Result<void> open_loop(dedloc_loop& loop,
             return make_error(ErrorKind::bad_input, "the model has no parameters to train");
         memory = std::make_unique<CalledModel>(*calls, layout_of(model.tensors));
     }
+    const run::Layout layout = memory->layout();
+    DEDLOC_TRY_VOID(optim::check(layout.parameters, layout.parameters_count));
     train::SessionOptions options = options_of(given);
     options.events = &loop.events;
     DEDLOC_TRY(loop.session,

@@ -106,6 +106,11 @@ typedef struct dedloc_tensor {
     const char* type; /* as libtorch spells it: Float, Long, Int, Byte, Bool, … */
     void* values;
     size_t bytes;
+    /* Of a trained one: 1 where the two fields below count. They must be the same on all peers. */
+    int32_t has_group;
+    double rate_factor;   /* of the learning rate */
+    double weight_decay;  /* below 0: the run file's, which leaves vectors out */
+    int32_t is_no_matrix; /* 1: muon leaves it to AdamW (an embedding, say) */
 } dedloc_tensor;
 
 /* How to reach a model that is not in plain memory (on a device, say): called on the caller's
@@ -149,7 +154,7 @@ DEDLOC_API void dedloc_drop(dedloc_loop* loop);
 /* Loads the run's present state into the model, whatever that holds. */
 DEDLOC_API void dedloc_reload(dedloc_loop* loop);
 /* Hands in what was computed if a step comes in time, says goodbye, loads the last state, saves it.
- * 0: error; it can be called again and does what is left to do. */
+ * 0: error, CANCELLED among them; it can be called again and does what is left to do. */
 DEDLOC_API int dedloc_leave(dedloc_loop* loop, double patience_s, dedloc_error* error);
 /* Frees it; leaves first, waiting little, if that was not done. */
 DEDLOC_API void dedloc_close(dedloc_loop* loop);
@@ -209,6 +214,25 @@ DEDLOC_API int dedloc_mixture_backward(dedloc_mixture* mixture,
                                        dedloc_error* error);
 DEDLOC_API void dedloc_mixture_forget(dedloc_mixture* mixture, uint64_t pass);
 DEDLOC_API void dedloc_mixture_close(dedloc_mixture* mixture);
+
+/* A run's checkpoint, to use or to measure its model: no run needs to be open. */
+typedef struct dedloc_checkpoint dedloc_checkpoint;
+/* path: a checkpoint, a folder of checkpoints, or a peer's folder: the newest that is intact. The
+ * tensors describe a model that is built as the run's peers build it (parameter groups may be left
+ * out); their memory is not written to. 0: error. */
+DEDLOC_API int dedloc_checkpoint_open(const char* path,
+                                      const dedloc_tensor* tensors,
+                                      size_t count,
+                                      dedloc_checkpoint** checkpoint,
+                                      dedloc_error* error);
+/* The trained parameters, and the averaged buffers, in the order of the tensors. */
+DEDLOC_API const float* dedloc_checkpoint_parameters(const dedloc_checkpoint* checkpoint);
+DEDLOC_API const float* dedloc_checkpoint_buffers(const dedloc_checkpoint* checkpoint);
+/* {"path", "step", "samples", "state_hash", "run_file", "skipped": newer ones that are damaged} */
+DEDLOC_API size_t dedloc_checkpoint_json(const dedloc_checkpoint* checkpoint,
+                                         char* out,
+                                         size_t size);
+DEDLOC_API void dedloc_checkpoint_close(dedloc_checkpoint* checkpoint);
 
 DEDLOC_API const char* dedloc_version(void);
 
