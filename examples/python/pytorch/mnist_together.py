@@ -1,6 +1,6 @@
 """A small convolutional network learns to tell pictures apart: mnist.py as a peer of a run. The
-first one hosts it and prints a string; ``--join STRING`` takes part. diff says which lines are new.
-"""
+first one hosts the run of mnist.toml and prints a string; ``--join STRING`` takes part. diff says
+which ten lines are new."""
 
 import argparse
 
@@ -46,7 +46,7 @@ def train(args, model, device, train_loader, optimizer, epoch):
         if batch_idx % args.log_interval == 0:
             print(f"Train Epoch: {epoch} [{batch_idx * len(data)}/{len(train_loader.dataset)}]"
                   f"\tLoss: {loss.item():.6f}", flush=True)
-        if batch_idx + 1 == args.batches:
+        if batch_idx + 1 == args.batches or optimizer.run.finished:
             break
 
 
@@ -89,15 +89,14 @@ def main():
                                               batch_size=args.test_batch_size)
 
     model = Net().to(device)
-    run = dedloc.join(args.join) if args.join else dedloc.host(
-        target_batch=256, optimizer=dict(kind="sgd", lr=args.lr, momentum=0.5),
-        schedule=dict(kind="cosine", total_steps=234 * args.epochs, final_fraction=0.01))
+    run = dedloc.join(args.join) if args.join else dedloc.host("mnist.toml")
     optimizer = dedloc.Optimizer(run, model)
     torch.manual_seed(run.seed)  # every peer draws other samples
     for epoch in range(1, args.epochs + 1):
         train(args, model, device, train_loader, optimizer, epoch)
         test(model, device, test_loader)
         print("others:", "--join", run.join_string, flush=True)
+    run.leave()  # the model has the last state
 
     if args.save_model:
         torch.save(model.state_dict(), "mnist_cnn.pt")

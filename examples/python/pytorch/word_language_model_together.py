@@ -1,6 +1,6 @@
 """A recurrent network learns which word comes next: word_language_model.py as a peer of a run. The
-first one hosts it and prints a string; ``--join STRING`` takes part. diff says which ten lines are
-new."""
+first one hosts the run of word_language_model.toml and prints a string; ``--join STRING`` takes
+part. diff says which ten lines are new."""
 
 import argparse
 import math
@@ -80,8 +80,7 @@ test_data = batchify(corpus.test, eval_batch_size)
 model = RNNModel(len(corpus.words), args.emsize, args.nhid, args.nlayers, args.dropout,
                  args.tied).to(device)
 criterion = nn.NLLLoss()
-run = dedloc.join(args.join) if args.join else dedloc.host(target_batch=40, optimizer=dict(
-    kind="sgd", momentum=0), schedule=dict(kind="linear", peak=args.lr, total_steps=20_000))
+run = dedloc.join(args.join) if args.join else dedloc.host("word_language_model.toml")
 optimizer = dedloc.Optimizer(run, model)
 train_data = train_data.roll(run.seed % len(train_data), 0)  # every peer reads from elsewhere
 best_val_loss = None
@@ -136,5 +135,6 @@ for epoch in range(1, args.epochs + 1):
         best_val_loss = val_loss
     print("others:", "--join", run.join_string, flush=True)
 
+run.leave()  # the model has the last state
 test_loss = evaluate(test_data)
 print(f"| End of training | test loss {test_loss:5.2f} | test ppl {math.exp(test_loss):8.2f}")
