@@ -10,6 +10,7 @@
 # shared, so that what was compiled here is not compiled again there. Kept between two runs: the
 # bare system as a tar file, packages that were fetched, ccache's objects.
 #   DEDLOC_BARE   the folder for all of that (default: /var/tmp/dedloc-bare), one run at a time
+#   SHARE         a folder that is /share there
 #   LIMIT         seconds after which it ends by itself (default: 5400)
 # Exit status: the command's.
 set -euo pipefail
@@ -67,7 +68,7 @@ make_root() {
     mkdir -p "$root" "$archives/partial" "$cache"
     tar -C "$root" -xf "$system"
     copy_settings
-    mkdir -p "$root$checkout" "$root/var/cache/apt/archives" "$root/ccache" "$root/dev/shm"
+    mkdir -p "$root$checkout" "$root/var/cache/apt/archives" "$root/ccache" "$root/dev/shm" "$root/share"
     git clone -q "$checkout" "$root$checkout"
     local device
     for device in null zero random urandom full tty; do
@@ -79,11 +80,12 @@ make_root() {
 # Mounts vanish with the namespace. Cleaning up needs no list of them.
 enter='
 set -e
-root=$1 archives=$2 cache=$3 checkout=$4
-shift 4
+root=$1 archives=$2 cache=$3 checkout=$4 share=$5
+shift 5
 mount --bind "$root" "$root"
 mount --bind "$archives" "$root/var/cache/apt/archives"
 mount --bind "$cache" "$root/ccache"
+[ -z "$share" ] || mount --bind "$share" "$root/share"
 mount -t proc proc "$root/proc"
 mount -t sysfs sysfs "$root/sys"
 mount -t tmpfs tmpfs "$root/dev/shm"
@@ -104,7 +106,7 @@ run_inside() {
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         ${DEDLOC_JOBS:+DEDLOC_JOBS="$DEDLOC_JOBS"} "${environment[@]}" \
         unshare --mount --pid --fork --kill-child --propagation private \
-        bash -c "$enter" enter "$root" "$archives" "$cache" "$checkout" "$@" 8>&-
+        bash -c "$enter" enter "$root" "$archives" "$cache" "$checkout" "${SHARE:-}" "$@" 8>&-
 }
 
 check

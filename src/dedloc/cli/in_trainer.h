@@ -6,6 +6,9 @@
 // Thread: the main thread. Returns the exit code.
 
 #pragma once
+#include "dedloc/peer/early_failure.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/say.h"
 #include "dedloc/peer/trainer_program.h"
 #include "dedloc/run/join_string.h"
 
@@ -13,6 +16,12 @@ namespace dedloc::cli {
 
 template <auto run, typename Options>
 int in_trainer(const Options& options) {
+    // A build without libtorch still trains what needs none.
+    if (DEDLOC_WITH_TORCH != 0 && peer::lacks_trainer())
+        return peer::report(
+            {peer::ExitCode::cannot_compute,
+             "what computes is not installed here: the Debian package dedloc has it "
+             "(dedloc-core assists, relays and watches)"});
     if constexpr (requires { options.join_string; }) {
         const bool given = !options.join_string.empty();
         if (given && !run::parse_join_string(options.join_string)) return run(options);

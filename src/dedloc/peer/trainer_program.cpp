@@ -40,14 +40,19 @@ void put_on_standard_input(const std::string& line) {
     ::close(ends[1]);
 }
 
+std::string path_of_trainer() {
+    std::error_code error;
+    const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+    return error ? std::string() : (self.parent_path() / trainer_name).string();
+}
+
 }  // namespace
+
+bool lacks_trainer() { return !computes_all() && ::access(path_of_trainer().c_str(), X_OK) != 0; }
 
 void become_trainer(const std::string& line) {
     if (computes_all()) return;
-    std::error_code error;
-    const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-    if (error) return;
-    const std::string trainer = (self.parent_path() / trainer_name).string();
+    const std::string trainer = path_of_trainer();
     std::vector<std::string> words = own_arguments();
     if (!line.empty() && std::ranges::find(words, "-") != words.end())
         put_on_standard_input(line + "\n");

@@ -16,4 +16,7 @@ inline constexpr const char* trainer_name = "dedloc-trainer";
 // read from standard input where an argument is "-", for the trainer to read it again.
 void become_trainer(const std::string& line = {});
 
+// This program lacks what computes, and would have it from the trainer: another package has that.
+bool lacks_trainer();
+
 }  // namespace dedloc::peer

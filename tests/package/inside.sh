@@ -1,0 +1,83 @@
+# Runs in the bare root (run.sh): /share has the packages and the host's join string.
+set -uo pipefail
+export DEBIAN_FRONTEND=noninteractive
+results=/share/results
+: >"$results"
+
+try() { # WHAT COMMAND...
+    local what=$1
+    shift
+    if "$@" >/tmp/log 2>&1; then
+        echo "passed  $what" | tee -a "$results"
+    else
+        echo "failed  $what" | tee -a "$results"
+        tail -n 15 /tmp/log
+    fi
+}
+packages() { apt-get install -y --no-install-recommends "$@"; }
+deb() { ls /share/packages/"$1"_*.deb; }
+
+core_works() {
+    dedloc version && dedloc plan --setup A && dedloc init vision_classifier -o /tmp/run.toml &&
+        test -s /usr/share/man/man1/dedloc-relay.1.gz &&
+        test -s /usr/share/bash-completion/completions/dedloc
+}
+core_says_what_trains() {
+    dedloc host /tmp/run.toml 2>/tmp/said
+    [[ $? == 10 ]] && grep -q 'package dedloc' /tmp/said
+}
+core_is_small() { # what is fetched, with what it brings beyond Debian's base
+    local bytes package
+    bytes=$(stat -c %s "$(deb dedloc-core)") || return 1
+    for package in $(comm -13 /tmp/before /tmp/after | grep -v '^dedloc'); do
+        bytes=$((bytes + $(apt-cache show "$package" | sed -n 's/^Size: //p' | head -n 1)))
+    done
+    echo "$((bytes / 1000)) kB are fetched for dedloc-core" | tee -a "$results"
+    ((bytes <= 15000000))
+}
+peer_trains() { # until a step has both peers' samples
+    dedloc join @/share/host/join.txt --dir /tmp/peer --threads 1 --plain >/tmp/peer.log 2>&1 &
+    local peer=$! i
+    for i in $(seq 300); do
+        grep -q '"contributors":2' /tmp/peer/events.jsonl 2>/dev/null && break
+        sleep 0.1
+    done
+    kill -INT "$peer"
+    wait "$peer"
+    grep -q '"contributors":2' /tmp/peer/events.jsonl || { cat /tmp/peer.log; return 1; }
+}
+examples_build() {
+    cp -r "examples/$1" /tmp/example &&
+        cmake -S /tmp/example -B /tmp/example/build -DCMAKE_CXX_FLAGS='-Wall -Wextra -Werror' \
+            -DCMAKE_C_FLAGS='-Wall -Wextra -Werror' &&
+        cmake --build /tmp/example/build && rm -rf /tmp/example
+}
+no_errors_of_lintian() { ! lintian --fail-on error /share/packages/*.deb | grep '^E:'; }
+units_are_sound() {
+    systemd-analyze verify /lib/systemd/system/dedloc-relay.service &&
+        systemd-analyze verify --user /lib/systemd/user/dedloc@.service
+}
+nothing_is_left() {
+    dpkg --purge dedloc python3-dedloc libdedloc-dev dedloc-core &&
+        ! find /usr /lib /etc /var/lib -xdev -name '*dedloc*' -not -path '*/apt/*' | grep .
+}
+
+apt-get update >/dev/null
+dpkg-query -W -f '${Package}\n' | sort >/tmp/before
+try 'dedloc-core is installed' packages "$(deb dedloc-core)"
+dpkg-query -W -f '${Package}\n' | sort >/tmp/after
+try 'the core answers, with pages and completions' core_works
+try 'the core says which package trains' core_says_what_trains
+try 'the core is small' core_is_small
+try 'the trainer is installed' packages "$(deb dedloc)"
+try 'a peer trains beside a host outside' peer_trains
+try 'the library is installed' packages "$(deb libdedloc-dev)" g++ cmake make pkg-config
+try 'a program in C builds with what is installed' examples_build c_api
+try 'pkg-config knows the library' pkg-config --cflags --libs dedloc
+try 'the Python package is installed' packages "$(deb python3-dedloc)"
+try 'Python opens the library' python3 -c 'import dedloc; print(dedloc.__version__)'
+try 'lintian is installed' packages lintian systemd
+try 'lintian finds no error' no_errors_of_lintian
+try 'systemd takes the units' units_are_sound
+try 'removal leaves nothing' nothing_is_left
+try 'the end' true
