@@ -141,7 +141,8 @@ _dedloc() {{
     esac
     [[ $current == -* || $command == '' ]] || words=${{words//--[a-z-]*/}}
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
-    [[ $current == -* ]] || mapfile -t -O "${{#COMPREPLY[@]}}" COMPREPLY < <(compgen -f -- "$current")
+    [[ $current == -* ]] && return
+    mapfile -t -O "${{#COMPREPLY[@]}}" COMPREPLY < <(compgen -f -- "$current")
 }}
 complete -o filenames -F _dedloc dedloc
 """
