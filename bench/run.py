@@ -499,8 +499,8 @@ def startup(setup: Setup) -> list[dict]:
         raise BenchError(str(why)) from None
 
 
-BENCHES = {b.__name__: b for b in (startup, solo, round_overhead, allreduce, robust, plan, tokens, lamb8,
-                                   stream, delayed, experts, dht, python_solo,
+BENCHES = {b.__name__: b for b in (startup, solo, round_overhead, allreduce, robust, plan, tokens,
+                                   lamb8, stream, delayed, experts, dht, python_solo,
                                    against_hivemind)}
 
 

@@ -1,4 +1,4 @@
-"""The measures of ./bench.sh startup: how soon the program answers, and how soon a volunteer counts."""
+"""The measures of ./bench.sh startup: how soon the program answers, and a volunteer counts."""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ make_root() {
     mkdir -p "$root" "$archives/partial" "$cache"
     tar -C "$root" -xf "$system"
     copy_settings
-    mkdir -p "$root$checkout" "$root/var/cache/apt/archives" "$root/ccache" "$root/dev/shm" "$root/share"
+    mkdir -p "$root$checkout" "$root/var/cache/apt/archives" "$root/ccache" "$root/dev/shm"
+    mkdir -p "$root/share"
     git clone -q "$checkout" "$root$checkout"
     local device
     for device in null zero random urandom full tty; do
