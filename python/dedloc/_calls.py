@@ -25,6 +25,11 @@ def sample_seed(author: str, number: int) -> int:
     return int.from_bytes(digest[:8], "little") >> 1  # torch.Generator takes 63 bits
 
 
+def number_of(value: Any) -> float:
+    """A number, or a tensor that holds one."""
+    return float(value.detach() if isinstance(value, torch.Tensor) else value)
+
+
 def _measured(value: Any) -> tuple[float, float, int]:
     """Loss, accuracy (NaN: none), samples of what an evaluation returns."""
     if isinstance(value, Mapping):
@@ -33,7 +38,8 @@ def _measured(value: Any) -> tuple[float, float, int]:
         given = tuple(value) if isinstance(value, (tuple, list)) else (value,)
         parts = (*given, None, None)[:3]
     loss, accuracy, samples = parts
-    return (float(loss), math.nan if accuracy is None else float(accuracy), int(samples or 0))
+    return (number_of(loss), math.nan if accuracy is None else number_of(accuracy),
+            int(samples or 0))
 
 
 class Calls:
@@ -79,7 +85,7 @@ class Calls:
                 mean = self._samples(author.decode(), range(begin, end))  # type: ignore[misc]
                 if isinstance(mean, torch.Tensor) and mean.requires_grad:
                     mean.backward()
-            loss[0] = float(mean)
+            loss[0] = number_of(mean)
         return self._guarded(work)
 
     def _on_evaluate(self, _self: Any, loss: Any, accuracy: Any, samples: Any) -> int:

@@ -8,6 +8,7 @@ from typing import Any, Callable, Optional, Sequence
 import torch
 
 from . import _library
+from ._calls import number_of
 from ._groups import Groups, ShownGroup
 from ._library import library
 from ._model import DeviceModel, Joined, Placed, check_types, describe, watch_of
@@ -158,7 +159,7 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        mean_loss = math.nan if loss is None else float(loss)
+        mean_loss = math.nan if loss is None else number_of(loss)
         if self._group is not None:
             return self._step_of_group(mean_loss, int(count))
         return self._step(mean_loss, int(count))

@@ -105,8 +105,8 @@ class EvaluateTest(Loop):
     def test_others_see_the_measure(self):
         run, opt = self.host(lambda run: run.evaluate(lambda _: dict(loss=1.0, accuracy=0.75),
                                                       every=1))
+        self.assertTrue(self.step(opt))  # alone, so that the turn is its own
         other, _ = self.join(run)
-        self.assertTrue(self.step(opt))
         while max(peer["accuracy"] for peer in other.peers) != 0.75:
             time.sleep(0.01)  # the alarm of Folder ends it
 
