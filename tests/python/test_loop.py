@@ -303,7 +303,7 @@ class FilesTest(Loop):
     def test_the_program_reads_the_log_and_the_string(self):
         run, opt = self.host(stop=dict(steps=3))
         string = Path(self.folder, "host", "join.txt").read_text(encoding="utf-8").strip()
-        watched = start(PROGRAM, "watch", string, "--seconds", "5", "--json",
+        watched = start(PROGRAM, "watch", string, "--seconds", "8", "--json",
                         "--dir", f"{self.folder}/watcher")
         while watched.poll() is None:
             if not run.finished and len(run.peers) > 0:
