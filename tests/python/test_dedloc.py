@@ -26,7 +26,7 @@ EXAMPLES = HERE.parent.parent / "examples"
 EXAMPLE = os.environ.get("DEDLOC_EXAMPLE", "")
 PROGRAM = os.environ.get("DEDLOC_PROGRAM", "")
 LOOPBACK = ["/ip4/127.0.0.1/tcp/0"]
-SECONDS = 120
+SECONDS = 300  # for a machine with much else to do
 RUN_FILE = """
 name = "python"
 [batch]
