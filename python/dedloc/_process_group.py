@@ -85,14 +85,14 @@ class GroupModel(DeviceModel):
             self._spread()
         return word == _LOADED
 
-    def leave(self, run: Any) -> None:
+    def leave(self, run: Any, patience: float) -> None:
         """All ranks leave: what each has summed is handed in once more."""
         if not self.is_first:
             self._follow()
             return
         self._is_leaving_together, self._loaded = True, False
         try:
-            run.close()
+            run.close(patience)
         except BaseException:
             self._say(_FAILED)
             raise

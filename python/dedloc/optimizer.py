@@ -233,13 +233,13 @@ class Optimizer(torch.optim.Optimizer):
         self._loaded()
         self.zero_grad()
 
-    def shutdown(self) -> None:
+    def shutdown(self, patience: float = 10.0) -> None:
         """Leaves the run and closes it. With a process_group each rank calls it: what all of them
         have summed is handed in, and all hold the last state."""
         if self._group is not None:
-            self._group.leave(self.run)
+            self._group.leave(self.run, patience)
         elif self.run is not None:
-            self.run.close()
+            self.run.close(patience)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what the script may save: where the run was. The optimizer's moments are

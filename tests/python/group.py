@@ -63,7 +63,7 @@ def leave_together(opt: dedloc.Optimizer, model: torch.nn.Module) -> None:
     """One batch each, which all other peers have to fill up."""
     model(torch.ones(64, 2)).square().mean().backward()
     opt.step(samples=64)
-    opt.shutdown()
+    opt.shutdown(patience=120)
     same_numbers(model)
 
 
