@@ -48,7 +48,7 @@ PeerPlace AuthorityRun::with_clock(const std::string& name) const {
     const std::string library = fs::path(program()).parent_path().string() + "/libleaping_clock.so";
     PeerPlace place;
     place.prefix = {
-        "env", "LD_PRELOAD=" + library, fmt::format("DEDLOC_LEAP_FILE={}/{}.leap", folder(), name)};
+        "/usr/bin/env", "LD_PRELOAD=" + library, fmt::format("DEDLOC_LEAP_FILE={}/{}.leap", folder(), name)};
     return place;
 }
 

@@ -43,10 +43,12 @@ bool InvitedRun::wait_for(double seconds,
     for (;;) {
         look();
         if (done()) return true;
-        if (steady_s() > until) {
-            fail(fmt::format("{} within {:.0f} s; the organiser says: {}",
+        const bool ended = !organiser().process().running();
+        if (ended || steady_s() > until) {
+            fail(fmt::format("{} {}; the organiser says: {}",
                              what,
-                             seconds,
+                             ended ? "before the organiser's process ended"
+                                   : fmt::format("within {:.0f} s", seconds),
                              organiser().last_error()));
             return false;
         }
