@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import resource
 import signal
+import time
 from pathlib import Path
 
 import harness
@@ -70,18 +73,27 @@ every = 0
 """
 
 
+# Of threads, which count as the program's memory before they are used.
+STACKS_BYTES = 24 * 8 << 20
+
+
 def grid_of(test: ProcessTest, join: str) -> dict:
     watched = test.dedloc("watch", join, "--seconds", "8", "--json")
     return json.loads(watched.stdout.splitlines()[-1]).get("experts", {})
 
 
 class Serve(ProcessTest):
+    seconds_max = 110
+
+    def need_pictures(self) -> None:
+        if not Path("/usr/share/datasets/fashion-mnist").exists():
+            self.skipTest("wants the Debian package dataset-fashion-mnist")
+
     def grid(self, join: str) -> dict:
         return grid_of(self, join)
 
     def test_servers_take_over_experts_learn_and_hand_them_over(self) -> None:
-        if not Path("/usr/share/datasets/fashion-mnist").exists():
-            self.skipTest("wants the Debian package dataset-fashion-mnist")
+        self.need_pictures()
         host = self.running_host(self.write("run.toml", RUN.format(steps=0)))
         join = host.join_string()
         servers = [Peer(self, ["serve", join], self.folder / f"server-{i}") for i in (0, 1)]
@@ -96,6 +108,68 @@ class Serve(ProcessTest):
         self.assertGreater(said["updates"], 0)
         self.assertGreater(said["handed_over"], 0)
         self.assertEqual(self.grid(join)["served"], 4)
+
+    def test_a_pause_of_the_only_server_is_one_failure_and_not_one_for_each_call(self) -> None:
+        """Each of them used to double its rest, up to half a minute."""
+        self.need_pictures()
+        run = RUN.format(steps=0).replace("micro = 64", "micro = 16")
+        host = self.running_host(self.write("run.toml", run))
+        server = Peer(self, ["serve", host.join_string()], self.folder / "server")
+        self.until("experts answer", lambda: host.step() > 5, seconds=40)
+        server.signal(signal.SIGSTOP)
+        time.sleep(1.5)  # it is the length of the pause that is tried
+        server.signal(signal.SIGCONT)
+        step = host.step()
+        self.until("it goes on", lambda: host.step() > step + 2, seconds=18)
+
+    def test_a_server_keeps_to_the_memory_that_it_lends(self) -> None:
+        """The system gives it no more than that: libraries that want more would end it."""
+        self.need_pictures()
+        host = self.running_host(self.write("run.toml", RUN.format(steps=0)))
+        join = host.join_string()
+        little = Peer(self, ["serve", join, "--memory", "1"], self.folder / "little")
+        self.assertEqual(little.end(), harness.CANNOT_COMPUTE)
+        enough = re.search(r"say --memory (\d+) or more", little.errors())
+        self.assertIsNotNone(enough, little.errors())
+        lent = int(enough[1])
+        first = Peer(self, ["serve", join, "--memory", str(lent)], self.folder / "first")
+        self.until("it serves", lambda: first.events("serving") or first.process.poll() is not None)
+        self.assertIsNone(first.process.poll(), first.errors())
+        program = first.events("serving")[0]["fields"]["program_bytes"]
+        limit = program + (lent << 20) + STACKS_BYTES
+        second = Peer(self, ["serve", join, "--memory", str(lent)], self.folder / "second",
+                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)))
+        self.until("both are there", lambda: second.events("serving"), seconds=40)
+        first.signal(signal.SIGKILL)
+        step = host.step()
+        self.until("the other one took its experts over", lambda: host.step() > step + 10,
+                   seconds=50)
+        self.assertIsNone(second.process.poll(), second.errors())
+        second.signal(signal.SIGINT)
+        self.assertEqual(second.end(), harness.OK, second.errors())
+        self.assertGreater(second.last_words()["updates"], 0)
+
+    def test_experts_are_in_the_check_the_view_and_the_evaluation(self) -> None:
+        self.need_pictures()
+        run = self.write("run.toml", RUN.format(steps=6) + "[checkpoint]\nevery = 3\n")
+        checked = self.dedloc("check", run)
+        self.assertEqual(checked.returncode, harness.OK, checked.stderr)
+        self.assertRegex(checked.stdout, r"4 experts of \d+ parameters each")
+        host = Peer(self, ["host", run], self.folder / "host", view="--plain")
+        self.until("its string", lambda: host.join_string())
+        join = host.join_string()
+        server = Peer(self, ["serve", join], self.folder / "server")
+        self.assertEqual(host.end(50), harness.OK, host.errors())
+        self.assertIn("experts: ", host.out.read_text())
+        # The server is still there, and the trainer's folder says where.
+        evaluated = self.dedloc("eval", str(host.directory), "--run", str(host.directory), "--json")
+        self.assertEqual(evaluated.returncode, harness.OK, evaluated.stderr)
+        self.assertIn("accuracy", json.loads(evaluated.stdout.splitlines()[-1]))
+        server.signal(signal.SIGINT)
+        self.assertEqual(server.end(), harness.OK, server.errors())
+        alone = self.dedloc("eval", str(host.directory), "--run", join, seconds=20)
+        self.assertEqual(alone.returncode, harness.UNREACHABLE, alone.stderr)
+        self.assertIn("dedloc serve", alone.stderr)
 
     def test_a_run_without_experts_has_nothing_to_serve(self) -> None:
         host = self.running_host(self.write("run.toml", harness.run_text()))

@@ -75,7 +75,7 @@ peer::Outcome<std::unique_ptr<Watcher>> reach_run(const run::RunFile& run,
     if (!started && has_experts && started.failure().code == peer::ExitCode::unreachable) {
         peer::Failure failed = started.failure();
         failed.message +=
-            "; the experts of this model are where `dedloc serve` runs, and with nobody of the "
+            "\nThe experts of this model are where `dedloc serve` runs, and with nobody of the "
             "run in reach nobody serves them: if it has ended, host it again (`dedloc host "
             "--resume FOLDER`), serve in the folders of those who did, and evaluate then";
         return failed;

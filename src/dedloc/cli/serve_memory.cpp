@@ -14,6 +14,8 @@ constexpr std::size_t rows_to_begin_with = 16;
 constexpr std::size_t sizes_measured_max = 16;  // each half as large as the one before
 // A call's tensors as they arrive, as they are read, and as they wait.
 constexpr std::uint64_t tensors_of_call = 3;
+// Kernels, at least, which are measured where there is room for them.
+constexpr std::uint64_t kernels_bytes = 8u << 20;
 // Measured once; the next batch may find memory in other pieces.
 constexpr double work_margin = 1.15;
 // While an expert is taken over: its snapshot as bytes and as numbers, and what becomes of it.
@@ -104,7 +106,7 @@ peer::Outcome<ServeMemory> ServeMemory::reserve(const tasks::RunExperts& experts
                                .call = 1};
     // Far too little is not tried.
     if (const auto plan = experts::plan_memory(bytes, needs); !plan) {
-        needs.work = experts.work_bytes;
+        needs.work = experts.work_bytes + kernels_bytes;
         return peer::failure(experts::plan_memory(bytes, needs).error());
     }
     const auto measured = measure_work(experts);
