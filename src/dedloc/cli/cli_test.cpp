@@ -293,23 +293,25 @@ TEST(NodeOpening, whoever_announces_an_address_needs_a_port_that_stays) {
 TEST(NodeOpening, options_are_checked_before_anything_that_takes_long) {
     const Folder folder;
     const auto refused = [](const peer::OpeningOptions& options) {
-        const Ok checked = peer::check_opening(options);
-        return checked ? ErrorKind::conflict : checked.error().kind();
+        const auto checked = peer::check_opening(options);
+        return checked ? checked->code : peer::ExitCode::ok;
     };
-    EXPECT_TRUE(
+    EXPECT_FALSE(
         peer::check_opening({.directory = folder.file("not made"), .listen = {"127.0.0.1:0"}}));
     EXPECT_FALSE(std::filesystem::exists(folder.file("not made")));
-    EXPECT_EQ(refused({.listen = {"0.0.0.0:x"}}), ErrorKind::bad_input);
-    EXPECT_EQ(refused({.listen = {"localhost:4001"}}), ErrorKind::bad_input);
-    EXPECT_EQ(refused({.announce = {"/ip4/203.0.113/tcp/4001"}}), ErrorKind::bad_input);
-    EXPECT_EQ(refused({.relays = {"/ip4/203.0.113.7/tcp/4001"}}), ErrorKind::bad_input);
+    ASSERT_TRUE(peer::write_private_file(folder.file("file"), "x"));
+    EXPECT_EQ(refused({.directory = folder.file("file/c")}), peer::ExitCode::disk);
+    EXPECT_EQ(refused({.listen = {"0.0.0.0:x"}}), peer::ExitCode::bad_input);
+    EXPECT_EQ(refused({.listen = {"localhost:4001"}}), peer::ExitCode::bad_input);
+    EXPECT_EQ(refused({.announce = {"/ip4/203.0.113/tcp/4001"}}), peer::ExitCode::bad_input);
+    EXPECT_EQ(refused({.relays = {"/ip4/203.0.113.7/tcp/4001"}}), peer::ExitCode::bad_input);
     const std::string relay =
         "/ip4/203.0.113.7/tcp/4001/p2p/12D3KooWPGiEvE985RVrma87U9qw1YDLcCJDQ9FXCWyaqmUz4KYX";
-    EXPECT_TRUE(peer::check_opening({.relays = {relay}}));
-    EXPECT_EQ(refused({.listen = {"none"}, .relays = {relay}}), ErrorKind::bad_input)
+    EXPECT_FALSE(peer::check_opening({.relays = {relay}}));
+    EXPECT_EQ(refused({.listen = {"none"}, .relays = {relay}}), peer::ExitCode::bad_input)
         << "nobody would get in";
-    EXPECT_EQ(refused({.congestion_control = "telepathy"}), ErrorKind::bad_input);
-    EXPECT_EQ(refused({.caps = {.max_up = "fast", .max_down = {}}}), ErrorKind::bad_input);
+    EXPECT_EQ(refused({.congestion_control = "telepathy"}), peer::ExitCode::bad_input);
+    EXPECT_EQ(refused({.caps = {.max_up = "fast", .max_down = {}}}), peer::ExitCode::bad_input);
     // With two mistakes the one whose test takes longer is told later.
     HostOptions host;
     host.run_file = folder.file("missing.toml");

@@ -123,7 +123,7 @@ peer::Outcome<peer::PeerRunInput> hosting(const HostOptions& options) {
     input.started = peer::steady_seconds();
     if (const auto missing = what_is_not_said(options)) return *missing;
     // The text and the tokenizer, which are read and trained now, may take minutes.
-    if (const Ok good = peer::check_opening(opening); !good) return peer::failure(good.error());
+    if (auto refused = peer::check_opening(opening)) return *std::move(refused);
     if (!options.from.empty()) {
         auto source = warm_source(options.from);
         if (!source) return source.failure();

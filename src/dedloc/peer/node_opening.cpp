@@ -196,9 +196,21 @@ std::string announced_in_vain(const std::vector<std::string>& announced,
     return {};
 }
 
-Ok check_opening(const OpeningOptions& options) {
-    DEDLOC_TRY_VOID(node_options(options));
-    return {};
+std::optional<Failure> check_opening(const OpeningOptions& options) {
+    if (const auto node = node_options(options); !node) return failure(node.error());
+    std::string folder = options.directory;
+    if (folder.empty()) {
+        auto root = state_root();
+        if (!root) return failure(ExitCode::disk, root.error());
+        folder = *std::move(root);
+    }
+    std::error_code error;
+    const bool was_there = fs::exists(folder, error);
+    if (const Ok made = make_writable_folder(folder); !made)
+        return failure(ExitCode::disk, made.error());
+    // What comes before its use may fail, and a folder without a peer puzzles.
+    if (!was_there) fs::remove(folder, error);
+    return std::nullopt;
 }
 
 Outcome<OpenedNode> open_node(const Digest& run, const OpeningOptions& options) {

@@ -62,9 +62,9 @@ OpeningOptions opening_options(const Options& given) {
     return opening;
 }
 
-// Checks what open_node() would refuse of the options, without opening anything: for commands with
-// work before that which takes long.
-Ok check_opening(const OpeningOptions& options);
+// Checks what open_node() would refuse of the options, its folder included, without opening
+// anything: for commands with work before that which takes long.
+std::optional<Failure> check_opening(const OpeningOptions& options);
 
 Outcome<OpenedNode> open_node(const Digest& run, const OpeningOptions& options);
 

@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view scratch_prefix = "scratch-";
 constexpr std::string_view scratch_mark = "XXXXXX";  // mkdtemp() replaces it
 
-// -1: somebody holds it.
+// -1: somebody holds it, or nobody can tell.
 int locked_folder(const std::string& path) {
     const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder >= 0 && ::flock(folder, LOCK_EX | LOCK_NB) == 0) return folder;
@@ -90,12 +90,20 @@ Ok alone_with(const std::string& path, const std::function<Ok()>& work) {
     if (file < 0)
         return make_error(
             ErrorKind::local_fault, "cannot write {}: {}", lock, std::strerror(errno));
-    if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
-        if (errno == EWOULDBLOCK)
-            log(LogLevel::warning, "text", "waiting for another process that makes {}", path);
-        while (::flock(file, LOCK_EX) != 0 && errno == EINTR) {
+    int locked = ::flock(file, LOCK_EX | LOCK_NB);
+    if (locked != 0 && errno == EWOULDBLOCK) {
+        log(LogLevel::warning, "text", "waiting for another process that makes {}", path);
+        while ((locked = ::flock(file, LOCK_EX)) != 0 && errno == EINTR) {
         }
     }
+    // What is made is renamed into its place: two at once cost time, and nothing else.
+    if (locked != 0)
+        log(LogLevel::warning,
+            "text",
+            "{} cannot be locked ({}), as on some network file systems: another process may do the "
+            "same work; XDG_CACHE_HOME names a folder on a disk of this machine",
+            lock,
+            std::strerror(errno));
     Ok result = work();
     ::close(file);  // and with it the lock
     return result;
