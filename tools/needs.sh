@@ -33,7 +33,7 @@ say_elsewhere() {
 
 needs_build=(g++ cmake ninja-build ccache mold python3 libasio-dev libssl-dev libfmt-dev
     libspdlog-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libhwy-dev zlib1g-dev
-    libtorch-dev libsentencepiece-dev libsodium-dev libminiupnpc-dev
+    libtorch-dev libsentencepiece-dev libsodium-dev libutf8proc-dev libminiupnpc-dev
     libnatpmp-dev libjpeg-dev libpng-dev
     libharfbuzz-dev libfreetype-dev)
 # Vector AES (docs/decisions/0009), which Debian has for this architecture only.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dedloc/base/composed.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::admission {
@@ -23,6 +24,7 @@ Result<std::unique_ptr<BookIssuer>> BookIssuer::open(runtime::Disk& disk,
     book.set_token_lifetime(right.token_lifetime);
     if (right.own_name.empty()) right.own_name = book.organiser();
     if (right.own_name.empty()) right.own_name = right.usual_name;
+    right.own_name = base::composed(right.own_name);
     if (book.organiser() != right.own_name) {
         book.set_organiser(right.own_name);
         DEDLOC_TRY_VOID(disk.write_atomically(std::string(book_file), book.encode()));
@@ -122,7 +124,9 @@ Ok BookIssuer::check_may_revoke(const std::string& name) const {
     return {};
 }
 
-Ok BookIssuer::grant(const Wish& wish) {
+// However a keyboard wrote the name: it is read off a screen and typed again.
+Ok BookIssuer::grant(Wish wish) {
+    wish.name = base::composed(wish.name);
     InviteBook next = book_;
     if (wish.kind == WishKind::revoke) {
         DEDLOC_TRY_VOID(check_may_revoke(wish.name));

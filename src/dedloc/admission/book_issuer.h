@@ -88,7 +88,7 @@ class BookIssuer final : public Issuer {
                admission::InviteBook book);
     // Writes the book as `next` and keeps it; on failure the old one stays.
     Ok keep(admission::InviteBook next);
-    Ok grant(const Wish& wish);
+    Ok grant(Wish wish);
     Ok check_may_revoke(const std::string& name) const;
     void grant_wishes();
     Issued with_delegation(admission::Token token, const PeerId& peer) const;

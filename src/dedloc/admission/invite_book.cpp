@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dedloc/base/text_lines.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
 
@@ -248,18 +249,15 @@ std::set<std::string> InviteBook::revoked() const {
 Result<std::vector<std::string>> parse_list_of_names(std::string_view text) {
     std::vector<std::string> names;
     std::set<std::string> seen;
-    for (std::size_t line = 1; !text.empty(); ++line) {
-        const std::size_t end = std::min(text.find('\n'), text.size());
-        std::string_view name = text.substr(0, end);
-        text.remove_prefix(std::min(end + 1, text.size()));
-        while (!name.empty() && (name.back() == '\r' || name.back() == ' ')) name.remove_suffix(1);
-        while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
-        if (name.empty() || name.front() == '#') continue;
-        if (const Ok good = check_subject(name); !good)
-            return good.error().with_context(fmt::format("line {}", line));
-        if (!seen.insert(std::string(name)).second)
-            return make_error(ErrorKind::bad_input, "line {}: {} is there twice", line, name);
-        names.emplace_back(name);
+    DEDLOC_TRY(base::TextLines lines, base::TextLines::of(text));
+    while (auto line = lines.next()) {
+        if (line->text.front() == '#') continue;
+        if (const Ok good = check_subject(line->text); !good)
+            return good.error().with_context(fmt::format("line {}", line->number));
+        if (!seen.insert(line->text).second)
+            return make_error(
+                ErrorKind::bad_input, "line {}: {} is there twice", line->number, line->text);
+        names.push_back(std::move(line->text));
     }
     return names;
 }

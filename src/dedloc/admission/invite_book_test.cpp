@@ -159,6 +159,15 @@ TEST(ListOfNames, skips_comments_and_names_the_line_of_a_duplicate) {
     ASSERT_FALSE(twice);
     EXPECT_NE(twice.error().message().find("line 3"), std::string::npos);
     EXPECT_FALSE(parse_list_of_names("a\tb"));
+    EXPECT_EQ(*parse_list_of_names("\xEF\xBB\xBF"
+                                   "ana\r\rbob"),
+              (std::vector<std::string>{"ana", "bob"}));
+    const auto look_alike = parse_list_of_names("Jos\xC3\xA9\nJose\xCC\x81\n");
+    ASSERT_FALSE(look_alike);
+    EXPECT_NE(look_alike.error().message().find("line 2"), std::string::npos);
+    const auto latin = check_subject("Jos\xE9");
+    ASSERT_FALSE(latin);
+    EXPECT_NE(latin.error().message().find("is not UTF-8"), std::string::npos);
 }
 
 }  // namespace

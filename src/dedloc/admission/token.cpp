@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dedloc/base/printable.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::admission {
@@ -235,9 +236,19 @@ Ok check_subject(std::string_view subject) {
                           "the name \"{}…\" is longer than {} bytes",
                           subject.substr(0, 16),
                           subject_bytes_max);
-    for (const char letter : subject)
-        if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f)
-            return make_error(ErrorKind::bad_input, "a person's name has a control character");
+    for (std::string_view rest = subject; !rest.empty();) {
+        const base::Letter letter = base::first_letter(rest);
+        if (letter.code == 0 && rest.front() != 0)
+            return make_error(ErrorKind::bad_input,
+                              "the name \"{}\" is not UTF-8: your terminal or file has another "
+                              "encoding",
+                              base::printable(subject));
+        if (letter.code < 0x20 || letter.code == 0x7f)
+            return make_error(ErrorKind::bad_input,
+                              "the name \"{}\" has a control character",
+                              base::printable(subject));
+        rest.remove_prefix(letter.bytes);
+    }
     if (subject.front() == ' ' || subject.back() == ' ')
         return make_error(
             ErrorKind::bad_input, "the name \"{}\" begins or ends with a blank", subject);

@@ -10,6 +10,7 @@
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/say.h"
+#include "dedloc/tasks/text_section.h"
 #include "dedloc/text/cache.h"
 #include "dedloc/text/tokenizer_training.h"
 
@@ -75,7 +76,7 @@ Result<int> train(const TokenizerTrainOptions& options) {
                                           {"pieces", tokenizer->size()},
                                           {"hash", tokenizer->hash().hex()},
                                           {"recipe", text::to_string(recipe)},
-                                          {"corpus_hash", corpus->fingerprint().hex()},
+                                          {"corpus_hash", tasks::corpus_key(*corpus)},
                                           {"bytes_per_token", bytes},
                                           {"seconds", seconds}};
         peer::say(stdout, "{}\n", monitor::json_line(json));

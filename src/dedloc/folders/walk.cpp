@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 
+#include "dedloc/base/composed.h"
 #include "dedloc/base/log.h"
 
 namespace dedloc::folders {
@@ -26,6 +27,18 @@ bool leads_back(const fs::path& link, const fs::path& root) {
     const fs::path here = fs::canonical(root, unknown);
     return unknown || std::mismatch(target.begin(), target.end(), here.begin(), here.end()).first ==
                           target.end();
+}
+
+// One order for names that look alike, however a system writes them.
+void sort_by_name(std::vector<std::string>& files) {
+    std::vector<std::pair<std::string, std::string>> named;
+    named.reserve(files.size());
+    for (std::string& file : files) {
+        std::string name = base::composed(file);
+        named.emplace_back(std::move(name), std::move(file));
+    }
+    std::ranges::sort(named);
+    for (std::size_t i = 0; i < files.size(); ++i) files[i] = std::move(named[i].second);
 }
 
 class Walk {
@@ -51,7 +64,7 @@ class Walk {
             std::ranges::move(listing.files, std::back_inserter(files_));
             std::ranges::move(listing.folders, std::back_inserter(waiting));
         }
-        std::ranges::sort(files_);
+        sort_by_name(files_);
         return std::move(files_);
     }
 

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <set>
 
+#include "dedloc/base/text_lines.h"
+
 namespace dedloc::images {
 namespace {
 
@@ -112,9 +114,7 @@ std::string utf8_of(const std::vector<char32_t>& code_points, bool with_variatio
 Result<std::vector<Emoji>> parse_emoji_list(std::string_view text) {
     std::vector<Emoji> emoji;
     while (!text.empty()) {
-        const std::size_t end = std::min(text.find('\n'), text.size());
-        const std::string_view line = text.substr(0, end);
-        text.remove_prefix(std::min(end + 1, text.size()));
+        const std::string_view line = base::take_line(text);
         if (line.empty() || line.front() == '#') continue;
         DEDLOC_TRY(auto points, code_points_of(line));
         if (!points.empty()) emoji.push_back({.code_points = std::move(points)});

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "dedloc/base/composed.h"
+#include "dedloc/base/file.h"
 #include "dedloc/base/log.h"
+#include "dedloc/base/printable.h"
+#include "dedloc/base/text_lines.h"
 #include "dedloc/folders/walk.h"
 #include "dedloc/security/hash.h"
 
@@ -38,12 +41,16 @@ Result<ImageEntry> entry_of_line(const std::string& line) {
         const auto found = json.is_object() ? json.find(key) : json.end();
         return found != json.end() && found->is_string() ? found->get<std::string>() : "";
     };
-    ImageEntry entry{.path = text("file"), .label = 0, .caption = text("caption")};
+    ImageEntry entry{.path = text("file"), .label = 0, .caption = base::composed(text("caption"))};
     if (json.is_object() && json.contains("held_out"))
         entry.held_out = json["held_out"].is_boolean() && json["held_out"].get<bool>();
-    if (entry.path.empty() || entry.caption.empty())
+    if (!json.is_object() || entry.path.empty() || !json.contains("caption"))
         return make_error(ErrorKind::bad_input,
                           R"(it must be an object like {{"file": "a.png", "caption": "a hat"}})");
+    if (entry.caption.find_first_not_of(" \t\r\n") == std::string::npos)
+        return make_error(ErrorKind::bad_input,
+                          "{} has an empty caption: say what it shows, or leave the line out",
+                          base::printable(entry.path));
     if (entry.caption.size() > caption_bytes_max)
         return make_error(ErrorKind::bad_input,
                           "the caption has {} bytes; at most {} are read",
@@ -74,7 +81,7 @@ void add_text(security::Sha256& hash, std::string_view text) {
 
 Digest digest_of(const ImageEntry& entry, ByteView file) {
     security::Sha256 hash;
-    add_text(hash, entry.path);
+    add_text(hash, base::composed(entry.path));
     add_text(hash, entry.caption);
     add_text(hash, entry.held_out ? "held out" : "");
     add_content(hash, file);
@@ -82,6 +89,45 @@ Digest digest_of(const ImageEntry& entry, ByteView file) {
 }
 
 }  // namespace
+
+// The files of a folder by what people call them: a caption may have been written on a system that
+// writes an accented letter in another way than the file's.
+class ImageFolder::FileNames {
+  public:
+    explicit FileNames(std::string folder) : folder_(std::move(folder)) {}
+
+    // As the file is called here.
+    Result<std::string> find(const std::string& path) {
+        std::error_code status;
+        if (fs::is_regular_file(fs::path(folder_) / path, status)) return path;
+        if (!listed_) DEDLOC_TRY_VOID(list());
+        const auto found = names_.find(base::composed(path));
+        if (found != names_.end()) return found->second;
+        return make_error(ErrorKind::not_found,
+                          "there is no picture {} in {}{}",
+                          base::printable(path),
+                          folder_,
+                          path.find('\\') == std::string::npos
+                              ? ""
+                              : ": folders are told apart by a \"/\" on every system");
+    }
+
+  private:
+    Ok list() {
+        const folders::ListOptions options{.wanted = has_picture_suffix,
+                                           .files_max = pictures_max,
+                                           .logged_as = "images",
+                                           .follow_links_of_root = true};
+        DEDLOC_TRY(const auto files, folders::list_files(folder_, options));
+        for (const std::string& file : files) names_.emplace(base::composed(file), file);
+        listed_ = true;
+        return {};
+    }
+
+    std::string folder_;
+    bool listed_ = false;  // only where a name is not found as it stands
+    std::map<std::string, std::string> names_;
+};
 
 // Which pictures of a folder were found damaged, and how.
 class ImageFolder::DamagedPictures {
@@ -135,7 +181,7 @@ Ok ImageFolder::read_classes(const Progress& progress) {
 
 void ImageFolder::name_classes() {
     const auto class_of = [](const ImageEntry& entry) {
-        return entry.path.substr(0, entry.path.find('/'));
+        return base::composed(entry.path.substr(0, entry.path.find('/')));
     };
     for (const ImageEntry& entry : entries_) classes_.push_back(class_of(entry));
     std::ranges::sort(classes_);
@@ -151,20 +197,17 @@ Ok ImageFolder::read_captions(const std::string& path, const Progress& progress)
     std::error_code status;
     if (fs::file_size(path, status) > captions_file_bytes_max)
         return make_error(ErrorKind::bad_input, "{} is larger than 1 GiB", path);
-    std::ifstream file(path);
-    std::string line;
-    for (std::size_t number = 1; std::getline(file, line); ++number) {
-        if (line.empty()) continue;
-        auto entry = entry_of_line(line);
-        if (!entry)
-            return std::move(entry).error().with_context(fmt::format("{}:{}", path, number));
-        if (!fs::is_regular_file(fs::path(folder_) / entry->path, status))
-            return make_error(ErrorKind::not_found,
-                              "{}:{}: there is no picture {} in {}",
-                              path,
-                              number,
-                              entry->path,
-                              folder_);
+    DEDLOC_TRY(const std::string text, base::read_file(path, captions_file_bytes_max));
+    auto lines = base::TextLines::of(text);
+    if (!lines) return std::move(lines).error().with_context(path);
+    FileNames names(folder_);
+    while (const auto line = lines->next()) {
+        const std::string place = fmt::format("{}:{}", path, line->number);
+        auto entry = entry_of_line(line->text);
+        if (!entry) return std::move(entry).error().with_context(place);
+        auto name = names.find(entry->path);
+        if (!name) return std::move(name).error().with_context(place);
+        entry->path = *std::move(name);
         if (found.size() == pictures_max)
             return make_error(
                 ErrorKind::bad_input, "{} has more than {} lines", path, pictures_max);
@@ -184,7 +227,7 @@ void ImageFolder::inspect_all(std::vector<ImageEntry> found, const Progress& pro
         if (size) {
             const Digest digest = digest_of(entry, *file);
             all_hash.update(digest.view());
-            sketch_.add(entry.path, digest);
+            sketch_.add(base::composed(entry.path), digest);
             entries_.push_back(std::move(entry));
         } else {
             if (unreadable_.size() < unreadable_named_max)

@@ -7,7 +7,8 @@
 //   else             ImageNet's layout: each folder directly below is a class, named by the folder.
 //                    Without pictures in such folders, those beside them are of one class.
 // folders/walk.h says what is not looked at. A picture that cannot be read is left out, counted and
-// named, and is nothing to the fingerprint: a folder without any is no class.
+// named, and is nothing to the fingerprint: a folder without any is no class. Names that look alike
+// are the same name (base/composed.h), in captions, in folders' names and in the fingerprint.
 //
 // Fingerprint: SHA-256 of every picture's path, caption, size in bytes and content; of a file above
 // content_bytes the first and the last half of that many. Its tag also stands for how pixels are
@@ -65,6 +66,7 @@ class ImageFolder {
 
   private:
     class DamagedPictures;
+    class FileNames;
 
     ImageFolder();
     Ok read_classes(const Progress& progress);

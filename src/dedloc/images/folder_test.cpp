@@ -114,6 +114,71 @@ TEST(ImageFolder, leaves_out_what_cannot_be_read_and_names_it) {
     EXPECT_EQ(opened->unreadable()[0], "a/text.jpg: it is neither a JPEG nor a PNG file");
 }
 
+// "é" as macOS writes it in names of files, and as most keyboards do.
+constexpr const char* accent_apart = "caf\x65\xCC\x81";
+constexpr const char* accent_within = "caf\xC3\xA9";
+
+TEST(ImageFolder, takes_names_that_look_alike_for_one) {
+    const TemporaryFolder mine;
+    const TemporaryFolder theirs;
+    mine.write(fmt::format("{}/1.png", accent_apart), png(1));
+    mine.write(fmt::format("{}/2.png", accent_within), png(2));
+    for (const char* name : {"1.png", "2.png"})
+        theirs.write(fmt::format("{}/{}", accent_within, name), png(name[0] == '1' ? 1 : 2));
+    for (const TemporaryFolder* folder : {&mine, &theirs}) folder->write("cafz/3.png", png(3));
+    const auto here = ImageFolder::open(mine.path());
+    const auto there = ImageFolder::open(theirs.path());
+    ASSERT_TRUE(here && there);
+    EXPECT_EQ(here->classes(), (std::vector<std::string>{"cafz", accent_within}));
+    EXPECT_EQ(here->classes(), there->classes());
+    EXPECT_EQ(here->fingerprint(), there->fingerprint());
+}
+
+TEST(ImageFolder, reads_captions_from_every_editor_and_system) {
+    const TemporaryFolder mine;
+    const TemporaryFolder theirs;
+    mine.write(fmt::format("{}.png", accent_apart), png(1));
+    mine.write(
+        "captions.jsonl",
+        as_bytes(fmt::format("\xEF\xBB\xBF{{\"file\": \"{0}.png\", \"caption\": \"{0}\"}}\r\n"
+                             " \r\n",
+                             accent_within)));
+    theirs.write(fmt::format("{}.png", accent_within), png(1));
+    theirs.write(
+        "captions.jsonl",
+        as_bytes(fmt::format("{{\"file\": \"{0}.png\", \"caption\": \"{0}\"}}\n", accent_apart)));
+    const auto here = ImageFolder::open(mine.path());
+    const auto there = ImageFolder::open(theirs.path());
+    ASSERT_TRUE(here) << to_string(here.error());
+    ASSERT_TRUE(there) << to_string(there.error());
+    EXPECT_EQ(here->entries()[0].caption, accent_within);
+    EXPECT_EQ(here->fingerprint(), there->fingerprint());
+    EXPECT_TRUE(here->picture(0)) << "under the name that it has here";
+}
+
+TEST(ImageFolder, says_of_each_line_that_is_no_caption_why) {
+    const TemporaryFolder folder;
+    folder.write("a.png", png(1));
+    const auto why = [&folder](std::string_view captions) {
+        folder.write("captions.jsonl", as_bytes(captions));
+        const auto opened = ImageFolder::open(folder.path());
+        return opened ? "nothing" : opened.error().message();
+    };
+    const std::string good = "{\"file\": \"a.png\", \"caption\": \"a hat\"}\n";
+    EXPECT_EQ(why(good), "nothing");
+    const auto said = [&](std::string_view captions, std::string_view words) {
+        const std::string told = why(captions);
+        EXPECT_NE(told.find(words), std::string::npos) << told;
+    };
+    said(good + "\n{\"file\": \"a.png\", \"caption\": \" \"}\n",
+         "jsonl:3: a.png has an empty caption");
+    said("{\"file\": \"a.png\"}", "jsonl:1: it must be an object like");
+    said("a.png\ta hat", "jsonl:1: it must be an object like");
+    said("{\"file\": \"b\\\\a.png\", \"caption\": \"x\"}", "folders are told apart by");
+    said(good + "{\"file\": \"\xE9.png\"}", "line 2: byte");
+    said(std::string_view("\xFF\xFE{\0", 4), "UTF-16");
+}
+
 TEST(ImageFolder, without_pictures_is_refused_with_what_is_expected) {
     const TemporaryFolder folder;
     const auto empty = ImageFolder::open(folder.path());

@@ -45,12 +45,13 @@ Result<int> lock_file(const std::string& path) {
     if (file.get() < 0) return system_error("open", path, errno);
     if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file.release();
     if (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)
-        return make_error(ErrorKind::local_fault,
-                          "{} cannot be locked ({}): its file system gives no locks, as some network "
-                          "file systems do; give this peer a folder on a disk of this machine with "
-                          "--dir",
-                          path,
-                          std::strerror(errno));
+        return make_error(
+            ErrorKind::local_fault,
+            "{} cannot be locked ({}): its file system gives no locks, as some network "
+            "file systems do; give this peer a folder on a disk of this machine with "
+            "--dir",
+            path,
+            std::strerror(errno));
     if (errno != EWOULDBLOCK) return system_error("lock", path, errno);
     return make_error(ErrorKind::conflict,
                       "the identity {} is in use by another process; stop that one, or give this "

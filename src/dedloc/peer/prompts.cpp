@@ -2,8 +2,8 @@
 
 #include <filesystem>
 #include <fmt/format.h>
-#include <sstream>
 
+#include "dedloc/base/text_lines.h"
 #include "dedloc/peer/peer_directory.h"
 
 namespace dedloc::peer {
@@ -51,12 +51,10 @@ Ok check_prompts(const std::vector<std::string>& prompts) {
 Result<std::vector<std::string>> prompts_of_file(const std::string& path) {
     DEDLOC_TRY(const std::string text, read_text_file(path, prompts_file_bytes_max));
     std::vector<std::string> prompts;
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-        if (!line.empty() && line.back() == '\r') line.pop_back();
-        if (line.find_first_not_of(" \t") == std::string::npos || line.starts_with('#')) continue;
-        prompts.push_back(line);
-    }
+    auto lines = base::TextLines::of(text);
+    if (!lines) return std::move(lines).error().with_context(path);
+    while (auto line = lines->next())
+        if (!line->text.starts_with('#')) prompts.push_back(std::move(line->text));
     if (prompts.empty())
         return make_error(ErrorKind::bad_input, "{} has no prompts: one a line", path);
     DEDLOC_TRY_VOID(check_prompts(prompts));

@@ -193,11 +193,12 @@ constexpr std::uint64_t stack_bytes = 8u << 20;
 
 Error no_more_threads() {
     if (!can_take_memory(stack_bytes))
-        return make_error(ErrorKind::local_fault,
-                          "this process may not start another thread: the {} MiB of its stack are "
-                          "more memory than its limit leaves. Raise it (`ulimit -d`, `ulimit -v`, or "
-                          "a service's), or give fewer --threads",
-                          stack_bytes >> 20);
+        return make_error(
+            ErrorKind::local_fault,
+            "this process may not start another thread: the {} MiB of its stack are "
+            "more memory than its limit leaves. Raise it (`ulimit -d`, `ulimit -v`, or "
+            "a service's), or give fewer --threads",
+            stack_bytes >> 20);
     return make_error(ErrorKind::local_fault,
                       "this process may not start another thread; the limit is {}. Raise it "
                       "(`ulimit -u`, docker --pids-limit, systemd TasksMax), or give fewer "

@@ -28,7 +28,27 @@ Result<std::optional<Digest>> hash_from(const char* field, const std::string& te
                       undecided_hash);
 }
 
+Ok take_corpus_key(const std::string& key, text::TextDataConfig& config) {
+    if (key == hosts_corpus) return {};
+    const std::size_t colon = std::min(key.find(':'), key.size());
+    DEDLOC_TRY(config.corpus_hash, hash_from("text.corpus_hash", key.substr(0, colon)));
+    if (colon == key.size()) return {};
+    auto sketch = folders::FileSketch::parse(std::string_view(key).substr(colon + 1));
+    if (!sketch) return std::move(sketch).error().with_context("text.corpus_hash");
+    config.corpus_sketch = *std::move(sketch);
+    return {};
+}
+
 }  // namespace
+
+std::string corpus_key(const text::Corpus& corpus) {
+    return corpus.fingerprint().hex() + ":" + corpus.sketch().text();
+}
+
+void decide_text(const text::TextData& data, TextKeys& keys) {
+    keys.tokenizer_hash = data.tokenizer().hash().hex();
+    if (keys.corpus_hash == hosts_corpus) keys.corpus_hash = corpus_key(data.corpus());
+}
 
 Result<text::TextDataConfig> text_config(const run::TaskConfig& task) {
     const TextKeys keys = text_keys(task);
@@ -36,7 +56,7 @@ Result<text::TextDataConfig> text_config(const run::TaskConfig& task) {
     result.sources = task.data;
     result.tokenizer = keys.tokenizer;
     DEDLOC_TRY(result.tokenizer_hash, hash_from("text.tokenizer_hash", keys.tokenizer_hash));
-    DEDLOC_TRY(result.corpus_hash, hash_from("text.corpus_hash", keys.corpus_hash));
+    DEDLOC_TRY_VOID(take_corpus_key(keys.corpus_hash, result));
     // The run file's reader has bounded them.
     result.samples.max_length = static_cast<std::uint32_t>(keys.length);
     result.samples.pad_multiple = static_cast<std::uint32_t>(keys.pad_multiple);

@@ -16,11 +16,14 @@ namespace dedloc::tasks {
 
 inline constexpr const char* text_section_name = "text";
 inline constexpr const char* undecided_hash = "none";
+inline constexpr const char* hosts_corpus = "host";
+// The hash in hexadecimal, and a sketch that says which files differ (folders/sketch.h).
+inline constexpr std::size_t corpus_key_bytes_max = 64 + 1 + folders::FileSketch::text_bytes;
 
 struct TextKeys {
     std::string tokenizer = "vocabulary=8192";    // recipe, text/recipe.h
     std::string tokenizer_hash = undecided_hash;  // of the file; none: the host decides
-    std::string corpus_hash = undecided_hash;     // of all text; none: not compared
+    std::string corpus_hash = undecided_hash;     // of all text; none: not compared; "host"
     std::uint64_t length = 512;                   // longest sequence, in tokens
     std::uint64_t pad_multiple = 8;
     double masked = 0.15;           // of the tokens
@@ -41,7 +44,7 @@ struct TextKeys {
               "none: of the tokenizer that the host trains or has");
         visit("corpus_hash",
               self.corpus_hash,
-              run::Text{.bytes_max = 64},
+              run::Text{.bytes_max = corpus_key_bytes_max},
               "none: peers may have different text");
         visit("length", self.length, Integers{8, 8192}, "tokens of a sample at most");
         visit("pad_multiple", self.pad_multiple, Integers{1, 1024});
@@ -68,6 +71,11 @@ struct TextKeys {
 inline TextKeys text_keys(const run::TaskConfig& task) {
     return run::keys_of<TextKeys>(task, text_section_name);
 }
+
+// The value of corpus_hash for that text.
+std::string corpus_key(const text::Corpus& corpus);
+// What a run file leaves to the host (TrainingTask::decided_config).
+void decide_text(const text::TextData& data, TextKeys& keys);
 
 // Converts for the text module. bad_input: shares that make no sense, a hash that is none.
 Result<text::TextDataConfig> text_config(const run::TaskConfig& task);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "dedloc/base/composed.h"
 #include "dedloc/base/log.h"
 #include "dedloc/folders/walk.h"
 #include "dedloc/security/hash.h"
@@ -54,12 +55,13 @@ Result<FileStamp> stamp_of(const std::string& path) {
     return stamp;
 }
 
-// Reads one file front to back into blocks and the hash.
+// Reads one file front to back into blocks, the hash of all and its own.
 Result<std::uint64_t> scan_file(const std::string& path,
                                 std::uint32_t file_index,
                                 const SourceConfig& config,
                                 std::uint32_t block_bytes,
                                 security::Sha256& hash,
+                                security::Sha256& own_hash,
                                 std::vector<Block>& blocks) {
     std::ifstream file(path, std::ios::binary);
     if (!file)
@@ -70,6 +72,7 @@ Result<std::uint64_t> scan_file(const std::string& path,
         file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
         const std::string_view got(piece.data(), static_cast<std::size_t>(file.gcount()));
         hash.update(got);
+        own_hash.update(got);
         DEDLOC_TRY_VOID(cutter.add(got, file_index, blocks));
     }
     if (file.bad())
@@ -172,8 +175,10 @@ Result<std::shared_ptr<const Corpus>> Corpus::open(const std::vector<SourceConfi
             const std::string path = (fs::path(source.root) / source.files[i]).string();
             DEDLOC_TRY(const FileStamp stamp, stamp_of(path));
             source.stamps.push_back(stamp);
+            security::Sha256 own_hash;
             DEDLOC_TRY(const std::uint64_t bytes,
-                       scan_file(path, i, config, options.block_bytes, hash, blocks));
+                       scan_file(path, i, config, options.block_bytes, hash, own_hash, blocks));
+            corpus->sketch_.add(base::composed(name_of(source, i)), own_hash.finish());
             update_number(hash, bytes);
             source.bytes += bytes;
         }
@@ -198,6 +203,20 @@ Result<std::shared_ptr<const Corpus>> Corpus::open(const std::vector<SourceConfi
 const std::vector<Block>& Corpus::blocks(std::size_t source, Split split) const {
     const Source& of = sources_[source];
     return split == Split::train ? of.train : of.held_out;
+}
+
+// The same on all machines: the run file names the source.
+std::string Corpus::name_of(const Source& source, std::size_t file) {
+    const fs::path path(source.config.path);
+    if (path.filename() == source.files[file]) return path.generic_string();
+    return (path / source.files[file]).generic_string();
+}
+
+std::vector<std::string> Corpus::paths() const {
+    std::vector<std::string> names;
+    for (const Source& source : sources_)
+        for (std::size_t i = 0; i < source.files.size(); ++i) names.push_back(name_of(source, i));
+    return names;
 }
 
 std::string Corpus::path_of(const Source& source, const Block& block) {

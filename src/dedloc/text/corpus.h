@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/folders/sketch.h"
 #include "dedloc/text/source.h"
 
 namespace dedloc::text {
@@ -75,6 +76,9 @@ class Corpus {
     // JSON lines that were left out so far because they are none; the first few are logged.
     std::uint64_t bad_records() const { return bad_records_; }
     const Digest& fingerprint() const { return fingerprint_; }
+    // By which a peer with other text is told which files differ.
+    const folders::FileSketch& sketch() const { return sketch_; }
+    std::vector<std::string> paths() const;  // of all files, as the sketch knows them
     const CorpusOptions& options() const { return options_; }
     std::string description() const;  // "kjv: 4.1 MB in 1 file"
 
@@ -95,6 +99,7 @@ class Corpus {
     };
     Corpus() = default;
     static Result<Source> find_files(const SourceConfig& config, const CorpusOptions& options);
+    static std::string name_of(const Source& source, std::size_t file);
     static std::string path_of(const Source& source, const Block& block);
     static Result<std::string> text_of(const Source& source, const Block& block);
     static Ok check_records(const Source& source, const std::vector<Block>& blocks);
@@ -103,6 +108,7 @@ class Corpus {
     std::vector<Source> sources_;
     std::uint64_t bytes_ = 0;
     Digest fingerprint_;
+    folders::FileSketch sketch_;
     mutable std::atomic<std::uint64_t> bad_records_ = 0;
 };
 

@@ -6,13 +6,13 @@
 #include <optional>
 #include <set>
 
+#include "dedloc/base/composed.h"
+#include "dedloc/base/text_lines.h"
 #include "dedloc/text/utf8.h"
 
 namespace dedloc::text {
 
 namespace {
-
-constexpr std::string_view utf8_mark = "\xEF\xBB\xBF";
 
 Error wrong_line(std::size_t line, std::string_view what) {
     return make_error(ErrorKind::bad_input, "line {}: {}", line, what);
@@ -25,26 +25,15 @@ std::string shown(std::string_view text) {
     return std::string(text.substr(0, character_boundary(text, letters))) + "…";
 }
 
-Result<std::string_view> checked_text(std::string_view file) {
-    if (file.starts_with(utf8_mark)) file.remove_prefix(utf8_mark.size());
+// What looks alike is one label, whoever typed it.
+Result<std::string> checked_text(std::string_view file) {
     if (file.size() > labelled_bytes_max)
         return make_error(ErrorKind::bad_input,
                           "the file has {} MB, and {} MB are the most",
                           file.size() >> 20,
                           labelled_bytes_max >> 20);
-    if (const auto place = first_invalid(file))
-        return make_error(ErrorKind::bad_input,
-                          "byte {} is not UTF-8: convert the file, for example with iconv",
-                          *place);
-    return file;
-}
-
-std::string_view take_line(std::string_view& file) {
-    const std::size_t end = std::min(file.find_first_of("\r\n"), file.size());
-    const std::string_view line = file.substr(0, end);
-    const bool two = file.substr(end).starts_with("\r\n");
-    file.remove_prefix(std::min(file.size(), end + (two ? 2 : 1)));
-    return line;
+    DEDLOC_TRY(const std::string_view text, base::text_of_file(file));
+    return base::composed(text);
 }
 
 // ---- entities -----------------------------------------------------------------------------------
@@ -267,15 +256,16 @@ Ok take_row(const CsvRow& row, const CsvColumns& columns, ClassRows& rows) {
 }  // namespace
 
 Result<EntityFile> parse_entities(std::string_view file) {
-    DEDLOC_TRY(std::string_view rest, checked_text(file));
+    DEDLOC_TRY(const std::string text, checked_text(file));
+    std::string_view rest = text;
     EntityReader reader;
     for (std::size_t number = 1; !rest.empty(); ++number)
-        DEDLOC_TRY_VOID(reader.take(take_line(rest), number));
+        DEDLOC_TRY_VOID(reader.take(base::take_line(rest), number));
     return std::move(reader).finish();
 }
 
 Result<ClassFile> parse_classes(std::string_view file) {
-    DEDLOC_TRY(std::string_view whole, checked_text(file));
+    DEDLOC_TRY(const std::string whole, checked_text(file));
     CsvReader reader(whole, separator_of(whole));
     std::optional<CsvColumns> columns;
     ClassRows rows;

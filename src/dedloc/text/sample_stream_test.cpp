@@ -528,6 +528,12 @@ TEST(TextData, opens_from_lines_of_the_run_file_and_checks_hashes) {
     ASSERT_FALSE(other_text);
     EXPECT_EQ(other_text.error().kind(), ErrorKind::conflict);
     EXPECT_NE(other_text.error().message().find("the run wants 00000000…"), std::string::npos);
+    folders::FileSketch theirs = (*data)->corpus().sketch();
+    theirs.add("mine/more.txt", Digest{});
+    config.corpus_sketch = theirs;
+    const std::string told = TextData::open(config, options).error().message();
+    EXPECT_NE(told.find("; a file is missing here: take"), std::string::npos) << told;
+    config.corpus_sketch.reset();
     config.corpus_hash.reset();
     config.tokenizer_hash = Digest{};
     const auto other_tokenizer = TextData::open(config, options);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "dedloc/folders/difference_words.h"
+
 namespace dedloc::text {
 
 namespace {
@@ -30,13 +32,23 @@ Result<std::shared_ptr<const TextData>> TextData::open(const TextDataConfig& con
         .held_out = config.held_out};
     DEDLOC_TRY(data->corpus_, Corpus::open(sources, corpus_options));
     const Digest& here = data->corpus_->fingerprint();
-    if (config.corpus_hash && here != *config.corpus_hash)
-        return make_error(ErrorKind::conflict,
-                          "the text here ({}) has the hash {}…, and the run wants {}…: take the "
-                          "same files as the run's host",
-                          data->corpus_->description(),
-                          here.short_hex(),
-                          config.corpus_hash->short_hex());
+    if (config.corpus_hash && here != *config.corpus_hash) {
+        std::string which;
+        if (config.corpus_sketch)
+            which = folders::words_of_differences(
+                differences(data->corpus_->sketch(), *config.corpus_sketch),
+                data->corpus_->paths(),
+                {});
+        return make_error(
+            ErrorKind::conflict,
+            "the text here ({}) has the hash {}…, and the run wants {}…{}{}: take the "
+            "same files as the run's host",
+            data->corpus_->description(),
+            here.short_hex(),
+            config.corpus_hash->short_hex(),
+            which.empty() ? "" : "; ",
+            which);
+    }
     if (!options.tokenizer_file.empty()) {
         DEDLOC_TRY(data->tokenizer_,
                    Tokenizer::load(options.tokenizer_file, config.tokenizer_hash));

@@ -22,6 +22,7 @@ struct TextDataConfig {                         // equal on all peers: the run f
     std::string sources = "kjv";                // source.h
     std::string tokenizer = "vocabulary=4096";  // recipe.h
     std::optional<Digest> tokenizer_hash{};     // of the tokenizer's file, where the run names it
+    std::optional<folders::FileSketch> corpus_sketch{};  // of it, to say which files differ
     std::optional<Digest> corpus_hash{};  // its fingerprint, where all must have the same text
     SampleOptions samples{};
     double held_out = 0.02;

@@ -166,7 +166,7 @@ class AlbertTask final : public TrainingTask {
     }
     std::optional<run::TaskConfig> decided_config() const override {
         TextKeys keys = text_;
-        keys.tokenizer_hash = data_->tokenizer().hash().hex();
+        decide_text(*data_, keys);
         run::TaskConfig decided = config_;
         decided.set_section(run::section_from(text_section_name, std::move(keys)));
         return decided;
