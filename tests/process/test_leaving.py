@@ -9,7 +9,7 @@ import signal
 import time
 
 import harness
-from harness import ProcessTest, run_text
+from harness import Peer, ProcessTest, run_text
 
 
 class Leaving(ProcessTest):
@@ -115,9 +115,13 @@ class Leaving(ProcessTest):
         text = run_text(gradient_ms=20).replace("[evaluate]\nevery = 0", "[evaluate]\nevery = 20")
         host = self.running_host(self.write("run.toml", text))
         guest = self.join(host.join_string(), "guest")
+
+        def measured(peer: Peer) -> list[dict]:
+            return [event for event in peer.events("evaluation") if not event.get("peer")]
+
         self.until("one of them measures", lambda: self.alive(host) and self.alive(guest)
-                   and (host.events("evaluation") or guest.events("evaluation")))
-        first, last = (host, guest) if host.events("evaluation") else (guest, host)
+                   and (measured(host) or measured(guest)))
+        first, last = (host, guest) if measured(host) else (guest, host)
         self.until_step(last.step() + 6, first, last)
         first.signal(signal.SIGINT)
         self.assertEqual(first.end(), harness.OK, first.errors())
@@ -125,6 +129,8 @@ class Leaving(ProcessTest):
         last.signal(signal.SIGINT)
         self.assertEqual(last.end(), harness.OK, last.errors())
         self.assertGreaterEqual(last.last_words()["accuracy_step"], 20)
+        heard = [event for event in last.events("evaluation") if event.get("peer")]
+        self.assertTrue(heard, "its log has what the other one measured")
 
     def test_everybody_killed_and_resumed(self) -> None:
         """From the newest checkpoint of any peer the run goes on, and others join again."""

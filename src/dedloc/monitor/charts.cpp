@@ -35,7 +35,7 @@ svg{width:100%;height:auto;display:block}svg text{fill:var(--soft);font-size:12p
 vertical-align:middle}.key .k1{border-color:#d9730d}.key .k2{border-color:#2a9d5c}
 .key .k3{border-color:#a347ba}.key .k4{border-color:#c43b4f}.key .k5{border-color:#7a7f1f}
 .part{background:var(--card)}.part b{display:block;height:12px;background:var(--accent)}
-li{margin:4px 0}.table{overflow-x:auto}table{border-collapse:collapse;width:100%}
+code{background:var(--card);padding:1px 4px;border-radius:4px}li{margin:4px 0}.table{overflow-x:auto}table{border-collapse:collapse;width:100%}
 td,th{padding:5px 8px;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
 td:first-child,th:first-child{text-align:left}th{color:var(--soft);font-weight:600}
 td:first-child{max-width:40vw;overflow:hidden;text-overflow:ellipsis}
@@ -44,13 +44,14 @@ td:first-child{max-width:40vw;overflow:hidden;text-overflow:ellipsis}
 @media print{body{max-width:none}h2{break-after:avoid}svg,tr{break-inside:avoid}}
 )";
 
-// Round numbers in between, at most six.
-std::vector<double> ticks(double low, double high) {
+// Round numbers in between, at most six; whole ones where there are no others.
+std::vector<double> ticks(double low, double high, bool whole = false) {
     const double rough = std::max((high - low) / 5, 1e-12);
     const double power = std::pow(10.0, std::floor(std::log10(rough)));
     double step = power;
     for (const double factor : {2.0, 5.0, 10.0})
         if (step < rough) step = power * factor;
+    if (whole) step = std::max(step, 1.0);
     std::vector<double> places;
     for (double at = std::ceil(low / step) * step; at <= high + step * 1e-9; at += step)
         places.push_back(at);
@@ -61,6 +62,7 @@ struct Frame {
     double x_max = 1;
     double y_min = 0;
     double y_max = 1;
+    bool counts = false;  // nothing lies between two whole numbers of y
 
     double x(double value) const {
         return left_margin + value / x_max * (chart_width - left_margin - right_margin);
@@ -73,7 +75,7 @@ struct Frame {
 
 std::string axes(const Frame& frame, std::string_view axis) {
     std::string svg;
-    for (const double at : ticks(frame.y_min, frame.y_max))
+    for (const double at : ticks(frame.y_min, frame.y_max, frame.counts))
         svg += fmt::format(
             "<line class=grid x1={:.0f} x2={:.0f} y1={:.1f} y2={:.1f} />"
             "<text x={:.0f} y={:.1f} text-anchor=end>{}</text>\n",
@@ -119,6 +121,7 @@ std::optional<Frame> frame_around(const std::vector<ChartSeries>& series, bool f
     }
     if (!any) return std::nullopt;
     if (from_zero) frame.y_min = 0;
+    frame.counts = from_zero;
     if (frame.y_max - frame.y_min < 1e-12) frame.y_max = frame.y_min + 1;
     frame.x_max = std::max(frame.x_max, 1e-9);
     return frame;
@@ -165,7 +168,7 @@ std::string line_chart(std::string_view label,
 
 std::string bar_chart(std::string_view label, const std::vector<std::uint64_t>& values) {
     if (values.empty()) return {};
-    Frame frame;
+    Frame frame{.counts = true};
     frame.x_max = static_cast<double>(values.size());
     frame.y_max =
         static_cast<double>(std::max<std::uint64_t>(*std::ranges::max_element(values), 1));
@@ -222,6 +225,15 @@ std::string escape_html(std::string_view text) {
         }
     }
     return out;
+}
+
+std::string sentence_html(std::string_view text) {
+    std::string out = escape_html(text);
+    for (bool begins = true;; begins = !begins) {
+        const std::size_t at = out.find('`');
+        if (at == std::string::npos) return out;
+        out.replace(at, 1, begins ? "<code>" : "</code>");
+    }
 }
 
 std::string page_begin(std::string_view title) {

@@ -32,7 +32,7 @@ struct TimeUnit {
 };
 TimeUnit time_unit_for(double seconds);
 
-// `axis`: of x ("minutes", "global steps"). Fewer than two points make a sentence.
+// `axis`: of x ("minutes", "global steps"). `from_zero`: they are counts. Fewer than two points make a sentence.
 std::string line_chart(std::string_view label,
                        std::string_view axis,
                        const std::vector<ChartSeries>& series,
@@ -45,6 +45,9 @@ std::string time_in_words(double seconds);
 
 // Text as HTML shows it, in attributes too.
 std::string escape_html(std::string_view text);
+
+// The same, of our own sentences, whose `commands` stand in backticks.
+std::string sentence_html(std::string_view text);
 
 // From the doctype to the page's title in its body; ends with "</body></html>".
 std::string page_begin(std::string_view title);

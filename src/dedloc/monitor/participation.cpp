@@ -195,15 +195,18 @@ std::string to_json(const Participation& report) {
 }
 
 std::string to_text(const Participation& report) {
+    const auto plural = [](std::uint64_t count, const char* one, const char* more) {
+        return fmt::format("{} {}", count, count == 1 ? one : more);
+    };
     std::string text = fmt::format(
         "{} steps and {:.0f} samples in {}\n"
-        "{} people with {} devices in {} sessions: mean {}, longest {}; median participation {}\n",
+        "{} with {} in {}: mean {}, longest {}; median participation {}\n",
         report.steps,
         report.samples,
         time_in_words(report.end - report.begin),
-        report.persons.size(),
-        report.devices,
-        report.sessions,
+        plural(report.persons.size(), "person", "people"),
+        plural(report.devices, "device", "devices"),
+        plural(report.sessions, "session", "sessions"),
         time_in_words(report.session_mean_seconds),
         time_in_words(report.session_longest_seconds),
         time_in_words(report.participation_median_seconds));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "dedloc/monitor/charts.h"
 #include "dedloc/monitor/compare_page.h"
 #include "dedloc/monitor/report_page.h"
 #include "dedloc/security/toy_signature.h"
@@ -91,6 +92,17 @@ TEST(ReportPage, shows_names_escaped_and_asks_nobody_for_anything) {
     EXPECT_NE(page.find("Bengali &amp; more"), std::string::npos);
     for (const char* outside : {"http:", "https:", "src=", "url("})
         EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+}
+
+TEST(ReportPage, counts_people_and_devices_as_people_do) {
+    const Participation report = participation_of(
+        {{1, noon, 1.0, {{device(1), 1}}}, {2, noon + 60, 1.0, {{device(1), 1}}}}, {});
+    EXPECT_NE(to_text(report).find("1 person with 1 device in 1 session:"), std::string::npos)
+        << to_text(report);
+    const std::string page = report_page({"r", "0", "today"}, report);
+    EXPECT_NE(page.find("<span>person</span>"), std::string::npos);
+    EXPECT_EQ(page.find(">0.2<"), std::string::npos) << "no fifth of a device is drawn";
+    EXPECT_EQ(sentence_html("ask `a<b` twice"), "ask <code>a&lt;b</code> twice");
 }
 
 std::vector<CertifiedStep> six_minutes() {

@@ -1,6 +1,7 @@
 #include "dedloc/monitor/report_page.h"
 
 #include <algorithm>
+#include <cctype>
 #include <fmt/format.h>
 #include <functional>
 
@@ -64,9 +65,12 @@ std::string evaluation(const ReportExtras& extras,
 }
 
 std::string summary(const Participation& report) {
-    return "<div class=cards>\n" + card(std::to_string(report.persons.size()), "people") +
-           card(std::to_string(report.devices), "devices") +
-           card(std::to_string(report.sessions), "sessions") +
+    const auto count = [](std::uint64_t number, const char* one, const char* more) {
+        return card(std::to_string(number), number == 1 ? one : more);
+    };
+    return "<div class=cards>\n" + count(report.persons.size(), "person", "people") +
+           count(report.devices, "device", "devices") +
+           count(report.sessions, "session", "sessions") +
            card(time_in_words(report.participation_median_seconds), "median participation") +
            card(time_in_words(report.session_mean_seconds), "mean session") +
            card(time_in_words(report.session_longest_seconds), "longest session") +
@@ -121,11 +125,14 @@ std::string time_of_a_step(const Why& why) {
           {"applying", parts.applying_s}})
         html += part_row(name, seconds, parts.sum());
     html += "</table></div>\n";
-    for (const std::string& finding : why.findings)
-        html += "<p>" + escape_html(finding) + ".</p>\n";
+    for (std::string finding : why.findings) {
+        finding.front() =
+            static_cast<char>(std::toupper(static_cast<unsigned char>(finding.front())));
+        html += "<p>" + sentence_html(finding) + ".</p>\n";
+    }
     if (why.advice.empty()) return html;
     html += "<p>What would help, as far as can be predicted:</p><ul>\n";
-    for (const Advice& advice : why.advice) html += "<li>" + escape_html(advice.text) + "</li>\n";
+    for (const Advice& advice : why.advice) html += "<li>" + sentence_html(advice.text) + "</li>\n";
     return html + "</ul>\n";
 }
 

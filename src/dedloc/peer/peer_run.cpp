@@ -3,11 +3,13 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <unistd.h>
 
+#include "dedloc/base/printable.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
@@ -151,6 +153,7 @@ class PeerRun {
     void start_trainer();
     void tell_micro_batch();
     void tell_caps(const runtime::LineCaps& caps);
+    void tell_evaluations();
     void train();
     void look();
     void look_at(const events::Event& event);
@@ -189,6 +192,7 @@ class PeerRun {
     std::vector<membership::Status> last_statuses_;
     GridWatch grid_;
     GridLines grid_lines_;
+    std::uint64_t evaluation_told_ = 0;  // step of the newest that another peer made
     runtime::LineCaps caps_told_{};
     double vector_bytes_ = 0;  // of a gradient or an average, encoded
     double download_told_ = -download_tell_s;
@@ -411,6 +415,27 @@ void PeerRun::tell_caps(const runtime::LineCaps& caps) {
     fan_->record(event);
 }
 
+// Peers take turns; the report of any folder has the whole curve.
+void PeerRun::tell_evaluations() {
+    const membership::Status* newest = nullptr;
+    for (const membership::Status& status : last_statuses_)
+        if (status.peer != node_.id() && std::isfinite(status.accuracy) &&
+            status.accuracy_step > (newest ? newest->accuracy_step : evaluation_told_))
+            newest = &status;
+    if (!newest) return;
+    evaluation_told_ = newest->accuracy_step;
+    fan_->record({.time = node_.clock().wall_now(),
+                  .peer = newest->peer,
+                  .step = states_.step(),
+                  .text = fmt::format("step {}: accuracy {:.2f} %, measured by {}",
+                                      newest->accuracy_step,
+                                      newest->accuracy * 100,
+                                      base::printable(newest->name)),
+                  .what = events::Evaluated{.step = newest->accuracy_step,
+                                            .accuracy = newest->accuracy,
+                                            .loss = std::numeric_limits<double>::quiet_NaN()}});
+}
+
 // Without votes. A host that hosts once more would begin a second run.
 std::string PeerRun::how_to_come_back() const {
     if (!hosts())
@@ -450,6 +475,7 @@ void PeerRun::look() {
     if (caps != caps_told_) tell_caps(caps);
     for (const events::Event& event : mailbox_.take()) look_at(event);
     model_.update(last_statuses_, node_.clock().wall_now());
+    tell_evaluations();
     monitor::RunView view = model_.view();
     if (const auto seen = grid_.seen()) {
         const double now = node_.clock().wall_now();
