@@ -68,10 +68,14 @@ std::string why_nobody_answers(const run::JoinString& join,
             ended->folder,
             peer::called_as(),
             ended->folder);
+    const bool is_whole = why.ends_with('.');
+    const bool has_lines = why.find('\n') != std::string::npos;
     return fmt::format(
-        "{}. Its peers are off, or cannot be reached from here, or the run has ended{}: ask who "
+        "{}{}{}Its peers are off, or cannot be reached from here, or the run has ended{}: ask who "
         "sent the string, who may have a newer one",
         why,
+        is_whole ? "" : ".",
+        has_lines ? "\n" : " ",
         join.anchor
             ? fmt::format(" (it stood at step {} when the string was written)", join.anchor->step)
             : std::string());
