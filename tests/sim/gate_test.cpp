@@ -22,10 +22,11 @@
 #include "dedloc/membership/secret_authorizer.h"
 #include "dedloc/p2p/gate.h"
 #include "dedloc/replica/model_state.h"
-#include "dedloc/runtime/deadline.h"
 #include "dedloc/security/toy_signature.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/wire/message.h"
+
+#include "tests/common/protocol_probe.h"
 
 namespace dedloc::lab {
 namespace {
@@ -92,45 +93,15 @@ class Serving {
     std::unique_ptr<collab::Collaboration> collaboration_;
 };
 
-// The answer to a question with no sense in it.
 struct Tried {
     bool ended = false;
     Ok said;
 };
 
 Task<void> speak(p2p::Host& host, PeerId to, std::string method, Tried& tried) {
-    const TimePoint deadline = host.clock().now() + Duration(5s);
-    std::string streamed = method;
-    Bytes question(3, 1);
-    Bytes message = question;
-    auto answer = co_await host.call(to, std::move(method), std::move(question), deadline);
-    if (answer || answer.error().kind() != ErrorKind::unsupported) {
-        if (!answer) tried.said = std::move(answer).error();
-        tried.ended = true;
-        co_return;
-    }
-    auto stream = co_await host.open_stream(to, std::move(streamed), deadline);
-    if (!stream) {
-        tried.said = std::move(stream).error();
-        tried.ended = true;
-        co_return;
-    }
-    (void)co_await (*stream)->write(std::move(message));
-    (void)co_await (*stream)->finish();
-    // One that waits for more has let us in.
-    Task<Result<std::optional<SharedBytes>>> reading = (*stream)->read();
-    const TimePoint until = host.clock().now() + Duration(1s);
-    auto read =
-        co_await runtime::with_deadline(host.clock(), until, "an answer", std::move(reading));
-    if (!read) tried.said = std::move(read).error();
+    auto answer = co_await probe_protocol(host, to, std::move(method));
+    if (!answer) tried.said = std::move(answer).error();
     tried.ended = true;
-}
-
-// The words with which the gate refuses.
-bool is_refused(const Ok& said) {
-    return !said && said.error().kind() == ErrorKind::denied &&
-           (said.error().message().find("say hello first") != std::string::npos ||
-            said.error().message().find("revoked") != std::string::npos);
 }
 
 class GateTest : public testing::Test {
@@ -202,7 +173,7 @@ class GateTest : public testing::Test {
                 visitor.host().add_addresses(node->id(), {node->address()});
                 world.run_task(speak(visitor.host(), node->id(), method, tried));
                 EXPECT_TRUE(tried.ended) << method;
-                if (is_refused(tried.said)) names.insert(method);
+                if (!tried.said && is_refused_by_gate(tried.said.error())) names.insert(method);
             }
         return names;
     }
