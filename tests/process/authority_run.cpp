@@ -47,8 +47,9 @@ PeerPlace AuthorityRun::with_clock(const std::string& name) const {
     set_clock(name, 0);
     const std::string library = fs::path(program()).parent_path().string() + "/libleaping_clock.so";
     PeerPlace place;
-    place.prefix = {
-        "/usr/bin/env", "LD_PRELOAD=" + library, fmt::format("DEDLOC_LEAP_FILE={}/{}.leap", folder(), name)};
+    place.prefix = {"/usr/bin/env",
+                    "LD_PRELOAD=" + library,
+                    fmt::format("DEDLOC_LEAP_FILE={}/{}.leap", folder(), name)};
     return place;
 }
 
@@ -72,7 +73,8 @@ void AuthorityRun::let_in_by_another() {
     if (!wait_for_steps("a co-organiser's guest made no steps", steps_on)) return;
     const auto members = command({"members", "--json"});
     if (!members) return;
-    for (const auto& row : nlohmann::json::parse(*members).at("members"))
+    const nlohmann::json told = nlohmann::json::parse(*members);
+    for (const nlohmann::json& row : told.at("members"))
         if (row.at("name") == her_guest && row.at("let_in_by") == co_organiser) return;
     fail("the organiser does not see whom a co-organiser let in: " + *members);
 }

@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 #include <vector>
 
+#include "dedloc/runtime/machine.h"
+
 namespace dedloc::runtime {
 namespace {
 
@@ -35,6 +37,19 @@ TEST(MemoryUse, knows_that_a_limit_leaves_no_more) {
     ASSERT_EQ(::setrlimit(RLIMIT_DATA, &old), 0);
     EXPECT_FALSE(much);
     EXPECT_TRUE(little);
+}
+
+TEST(MemoryUse, that_leaves_no_stack_for_a_thread_is_said_to_do_so) {
+    rlimit old{};
+    ASSERT_EQ(::getrlimit(RLIMIT_DATA, &old), 0);
+    rlimit tight = old;
+    tight.rlim_cur = own_memory().data + 20 * mebibyte;
+    ASSERT_EQ(::setrlimit(RLIMIT_DATA, &tight), 0);
+    const Ok started = can_start_threads(64);
+    ASSERT_EQ(::setrlimit(RLIMIT_DATA, &old), 0);
+    ASSERT_FALSE(started);
+    EXPECT_NE(started.error().message().find("ulimit -d"), std::string::npos)
+        << started.error().message();
 }
 
 }  // namespace
