@@ -73,7 +73,7 @@ every = 0
 """
 
 
-# Of threads, which count as the program's memory before they are used.
+# Stacks of threads count as the program's memory before they are used.
 STACKS_BYTES = 24 * 8 << 20
 
 

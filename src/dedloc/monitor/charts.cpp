@@ -35,7 +35,8 @@ svg{width:100%;height:auto;display:block}svg text{fill:var(--soft);font-size:12p
 vertical-align:middle}.key .k1{border-color:#d9730d}.key .k2{border-color:#2a9d5c}
 .key .k3{border-color:#a347ba}.key .k4{border-color:#c43b4f}.key .k5{border-color:#7a7f1f}
 .part{background:var(--card)}.part b{display:block;height:12px;background:var(--accent)}
-code{background:var(--card);padding:1px 4px;border-radius:4px}li{margin:4px 0}.table{overflow-x:auto}table{border-collapse:collapse;width:100%}
+code{background:var(--card);padding:1px 4px;border-radius:4px}
+li{margin:4px 0}.table{overflow-x:auto}table{border-collapse:collapse;width:100%}
 td,th{padding:5px 8px;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
 td:first-child,th:first-child{text-align:left}th{color:var(--soft);font-weight:600}
 td:first-child{max-width:40vw;overflow:hidden;text-overflow:ellipsis}

@@ -32,7 +32,7 @@ struct TimeUnit {
 };
 TimeUnit time_unit_for(double seconds);
 
-// `axis`: of x ("minutes", "global steps"). `from_zero`: they are counts. Fewer than two points make a sentence.
+// `axis`: of x ("minutes", "global steps"); `from_zero`: they are counts. Two points make a curve.
 std::string line_chart(std::string_view label,
                        std::string_view axis,
                        const std::vector<ChartSeries>& series,

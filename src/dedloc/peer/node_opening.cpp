@@ -208,7 +208,7 @@ std::optional<Failure> check_opening(const OpeningOptions& options) {
     const bool was_there = fs::exists(folder, error);
     if (const Ok made = make_writable_folder(folder); !made)
         return failure(ExitCode::disk, made.error());
-    // What comes before its use may fail, and a folder without a peer puzzles.
+    // The work before its use may fail, and a folder without a peer puzzles.
     if (!was_there) fs::remove(folder, error);
     return std::nullopt;
 }

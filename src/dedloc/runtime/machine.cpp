@@ -188,7 +188,7 @@ void load_unwinder() {
     (void)::backtrace(&frame, 1);
 }
 
-// Of a thread, as most systems have it; it counts as memory from the beginning.
+// Most systems give a thread so much; it counts as memory from the beginning.
 constexpr std::uint64_t stack_bytes = 8u << 20;
 
 Error no_more_threads() {

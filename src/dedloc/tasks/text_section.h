@@ -74,7 +74,7 @@ inline TextKeys text_keys(const run::TaskConfig& task) {
 
 // The value of corpus_hash for that text.
 std::string corpus_key(const text::Corpus& corpus);
-// What a run file leaves to the host (TrainingTask::decided_config).
+// Decides what a run file leaves to the host (TrainingTask::decided_config).
 void decide_text(const text::TextData& data, TextKeys& keys);
 
 // Converts for the text module. bad_input: shares that make no sense, a hash that is none.

@@ -96,7 +96,7 @@ Ok alone_with(const std::string& path, const std::function<Ok()>& work) {
         while ((locked = ::flock(file, LOCK_EX)) != 0 && errno == EINTR) {
         }
     }
-    // What is made is renamed into its place: two at once cost time, and nothing else.
+    // The file is renamed into its place: two at once cost time, and nothing else.
     if (locked != 0)
         log(LogLevel::warning,
             "text",

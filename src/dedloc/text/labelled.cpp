@@ -25,7 +25,7 @@ std::string shown(std::string_view text) {
     return std::string(text.substr(0, character_boundary(text, letters))) + "…";
 }
 
-// What looks alike is one label, whoever typed it.
+// Labels that look alike are one, whoever typed them.
 Result<std::string> checked_text(std::string_view file) {
     if (file.size() > labelled_bytes_max)
         return make_error(ErrorKind::bad_input,
