@@ -16,7 +16,7 @@ struct FileWords {
     std::string_view differs = "has another content there";
 };
 
-// "a/1.txt has another content there; b/2.txt is not among the run's; a file of c/ is missing here".
+// "a/1.txt has another content there; b/2.txt is not among the run's; a file of c/ is missing".
 // `here`: the paths of this machine's folder. Empty: the sketches tell nothing.
 std::string words_of_differences(const FileDifferences& found,
                                  std::span<const std::string> here,
