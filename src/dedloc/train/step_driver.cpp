@@ -44,6 +44,7 @@ collab::Contribution StepDriver::hand_in(bool ahead, const TakeSums& take) {
     contribution.samples = samples_;
     contribution.loss_sum = loss_sum_;
     contribution.correct_sum = correct_sum_;
+    brought_nothing_ = samples_.size() == 0;
     if (samples_.size() > 0) {
         contribution.sum.resize(vector_count_);
         const std::span<float> all(contribution.sum);
@@ -58,7 +59,9 @@ collab::Contribution StepDriver::hand_in(bool ahead, const TakeSums& take) {
 
 bool StepDriver::ended(const Result<collab::StepOutcome>& outcome) {
     in_flight_ = false;
-    has_checked_ = false;
+    // A check took all the time that there was: now it is a sample's turn. Else a step that cannot
+    // be made without this peer would never be made.
+    has_checked_ = has_checked_ && brought_nothing_ && collaboration_->may_compute();
     const bool goes_on = outcome && outcome->kind == collab::StepKind::stepped && outcome->state;
     if (!goes_on) {
         if (ahead_) collaboration_->forget_ahead(samples_.size());

@@ -43,8 +43,8 @@ class StepDriver {
     const collab::CounterRange& samples() const { return samples_; }
     bool in_flight() const { return in_flight_; }
     // True when a trainer of a robust run should compute another's contribution again: once a step,
-    // before its first sample. A peer that did all the checks that wait would bring nothing
-    // meanwhile, and lose its vote.
+    // before its first sample, and never twice without a sample in between. A peer that did all the
+    // checks that wait would bring nothing meanwhile, and lose its vote.
     bool begins_check();
 
     // Counts samples whose gradients are in the sums, and tells the collaboration. `range` begins
@@ -72,7 +72,8 @@ class StepDriver {
     double correct_sum_ = 0;
     bool in_flight_ = false;
     bool ahead_ = false;
-    bool has_checked_ = false;  // in this step
+    bool has_checked_ = false;      // in this step, or since it last brought something
+    bool brought_nothing_ = false;  // in the newest hand-in
 };
 
 }  // namespace dedloc::train
