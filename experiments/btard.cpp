@@ -25,15 +25,18 @@ constexpr double clean_accuracy[] = {0.805, 0.828, 0.850};  // after 200, 300, 7
 constexpr double broken_accuracy = 0.10;                    // of the mean, under sign flips
 constexpr double accuracy_band = 0.03;
 constexpr double lost_by_attack_max = 0.02;
+constexpr double loss_jump_max = 2;
 
 struct BtardJob {
     Attack attack;
     BtardReducer reducer;
+    bool of_few = false;
 };
 
 // Where nothing is asked for: robust under every attack, and the mean without one and under sign
 // flips, which is what fits into a quarter of an hour on two cores.
 bool is_usual(Attack attack, BtardReducer reducer) {
+    if (is_on_few(attack)) return reducer == BtardReducer::robust;
     if (reducer == BtardReducer::robust) return true;
     return reducer == BtardReducer::mean && (attack == Attack::none || attack == Attack::sign_flip);
 }
@@ -51,22 +54,29 @@ std::vector<BtardJob> jobs_of(const BtardCommand& command) {
             const bool compared = attack == Attack::none && reducer == BtardReducer::robust;
             const bool asked = usual ? is_usual(attack, reducer)
                                      : command.attack.empty() || name_of(attack) == command.attack;
-            if ((asked || compared) && wanted(reducer)) jobs.push_back({attack, reducer});
+            const bool few = is_on_few(attack);
+            if (command.few && !few) continue;
+            if ((asked || compared) && wanted(reducer)) jobs.push_back({attack, reducer, few});
         }
+    if (std::ranges::any_of(jobs, &BtardJob::of_few))
+        jobs.insert(jobs.begin(), {Attack::none, BtardReducer::robust, true});
     return jobs;
 }
 
 void tell_row(const BtardRow& row, const BtardCommand& command) {
     fmt::print(stderr,
-               "{:<20} {:<18} {:.3f} {:.3f} {:.3f}  banned {}, honest {}{}; {:.0f} s\n",
+               "{:<20} {:<18} {:.3f} {:.3f} {:.3f}  banned {} of {}, honest {}{}; loss × {:.2f} at "
+               "most; {:.0f} s\n",
                name_of(row.attack),
                name_of(row.reducer),
                row.at(200),
                row.at(300),
                row.at(command.steps),
                row.banned,
+               row.attackers,
                row.honest_banned,
                row.last_ban ? fmt::format(", the last at step {}", *row.last_ban) : std::string(),
+               row.loss_jump,
                row.seconds);
 }
 
@@ -79,7 +89,8 @@ Result<std::vector<BtardRow>> run_jobs(const BtardCommand& command,
     std::mutex telling;
     const auto work = [&] {
         for (std::size_t i = next++; i < jobs.size(); i = next++) {
-            rows[i].emplace(run_btard_row(command, data, jobs[i].attack, jobs[i].reducer));
+            rows[i].emplace(
+                run_btard_row(command, data, jobs[i].attack, jobs[i].reducer, jobs[i].of_few));
             const std::lock_guard lock(telling);
             if (*rows[i]) tell_row(**rows[i], command);
         }
@@ -96,9 +107,12 @@ Result<std::vector<BtardRow>> run_jobs(const BtardCommand& command,
     return all;
 }
 
-const BtardRow* find_row(const std::vector<BtardRow>& rows, Attack attack, BtardReducer reducer) {
+const BtardRow* find_row(const std::vector<BtardRow>& rows,
+                         Attack attack,
+                         BtardReducer reducer,
+                         bool of_few = false) {
     for (const BtardRow& row : rows)
-        if (row.attack == attack && row.reducer == reducer) return &row;
+        if (row.attack == attack && row.reducer == reducer && row.of_few == of_few) return &row;
     return nullptr;
 }
 
@@ -123,12 +137,11 @@ bool baselines_hold(const std::vector<BtardRow>& rows, const BtardCommand& comma
 }
 
 bool robust_rows_hold(const std::vector<BtardRow>& rows, const BtardCommand& command) {
-    const BtardRow* const clean = find_row(rows, Attack::none, BtardReducer::robust);
     bool held = true;
     for (const BtardRow& row : rows) {
         held &= is_identical("btard", row.identical);
         if (row.reducer != BtardReducer::robust) continue;
-        const std::size_t wanted = row.attack == Attack::none ? 0 : btard_attackers;
+        const std::size_t wanted = row.attackers;
         if (row.banned != wanted || row.honest_banned != 0) {
             fmt::print(stderr,
                        "btard: under {} {} of {} attackers and {} others are banned\n",
@@ -138,6 +151,12 @@ bool robust_rows_hold(const std::vector<BtardRow>& rows, const BtardCommand& com
                        row.honest_banned);
             held = false;
         }
+        held &= all_hold("btard",
+                         {at_most(fmt::format("the loss of a step under {}", name_of(row.attack)),
+                                  row.loss_jump,
+                                  loss_jump_max)});
+        const BtardRow* const clean =
+            find_row(rows, Attack::none, BtardReducer::robust, row.of_few);
         if (clean == nullptr) continue;
         const double lost = clean->at(command.steps) - row.at(command.steps);
         held &= all_hold("btard",
@@ -154,6 +173,9 @@ nlohmann::ordered_json to_json(const BtardRow& row, const BtardCommand& command)
                                 {"accuracy_200", row.at(200)},
                                 {"accuracy_300", row.at(300)},
                                 {"accuracy_end", row.at(command.steps)},
+                                {"trainers", row.of_few ? few_trainers : btard_trainers},
+                                {"attackers", row.attackers},
+                                {"loss_jump", row.loss_jump},
                                 {"banned", row.banned},
                                 {"honest_banned", row.honest_banned},
                                 {"honest_on_probation", row.honest_on_probation}};
@@ -178,25 +200,26 @@ int run_attacks(const BtardCommand& command,
         return exit_check_failed;
     }
     const bool held = baselines_hold(*rows, command) & robust_rows_hold(*rows, command);
-    std::size_t banned = btard_attackers;
+    bool all_banned = true;
     std::size_t honest = 0;
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     for (const BtardRow& row : *rows) {
         if (row.reducer == BtardReducer::robust && row.attack != Attack::none)
-            banned = std::min(banned, row.banned);
+            all_banned = all_banned && row.banned == row.attackers;
         honest = std::max(honest, row.honest_banned);
         all.push_back(to_json(row, command));
     }
     if (!command.plot.empty()) std::ofstream(command.plot) << btard_svg(*rows, command);
     const nlohmann::ordered_json json{
-        {"ok", held}, {"banned", banned}, {"honest_banned", honest}, {"rows", all}};
+        {"ok", held}, {"all_banned", all_banned}, {"honest_banned", honest}, {"rows", all}};
     return finish(command, json, held);
 }
 
 // Two peers err, are told, mend it, and are back.
 int run_mistakes(const BtardCommand& command,
                  const std::shared_ptr<const tasks::FashionMnist>& data) {
-    const auto row = run_btard_row(command, data, Attack::none, BtardReducer::robust);
+    const auto row =
+        run_btard_row(command, data, Attack::none, BtardReducer::robust, /*of_few=*/false);
     if (!row) {
         fmt::print(stderr, "dedloc: {}\n", row.error().message());
         return exit_check_failed;

@@ -6,6 +6,9 @@
 //   banned     of the attackers, by orders on certificates; last_ban: at which step
 //   honest_banned, on_probation   of the others
 //
+// Three attacks are on a run of five: two who collude, one who always hands in the same long
+// vector, and one who lies with a new key every 40 steps and leaves four steps later.
+//
 // Robust rows run with [robust]: CenteredClip, checks, orders. The mean, the coordinate-wise median
 // and the geometric median are baselines, without any of that.
 //
@@ -20,6 +23,8 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/run/run_file.h"
+
 namespace dedloc::lab {
 
 struct BtardCommand {
@@ -31,12 +36,13 @@ struct BtardCommand {
     std::uint64_t attack_from = 200;
     double rate = 0.01;
     double norm_max = 1.5;  // of an average
-    double tau = 2;
+    double tau = run::tau_auto;
     double check = 0.125;
     int threads = 2;
     std::string plot;  // an SVG file of accuracy over steps; empty: none
     std::string data_directory;
     std::uint64_t seed = 1;
+    bool few = false;  // only runs of five, and attacks on these
     bool json = false;
 };
 

@@ -14,6 +14,7 @@ namespace {
 
 constexpr float flip_factor = -1000;
 constexpr double direction_factor = 1000;
+constexpr float fixed_value = 1;  // of each element of the mean
 constexpr std::uint64_t direction_seed = 666;
 constexpr std::size_t delay_steps = 100;
 constexpr std::size_t sent_kept = 4;
@@ -49,8 +50,8 @@ class Attacker final : public ModelAround {
         last_ = samples;
         summed_ += samples.size();
         preparation_->flips_labels = conspiracy_->attack == Attack::label_flip &&
-                                     conspiracy_->is_active(step_) &&
-                                     conspiracy_->members.contains(author_);
+                                     conspiracy_->members.contains(author_) &&
+                                     conspiracy_->is_active(author_, step_);
         return inside_->accumulate(samples);
     }
     void take_sum(std::span<float> sum) override {
@@ -61,7 +62,7 @@ class Attacker final : public ModelAround {
         if (author_ == self_) {
             if (samples > 0) attack(sum, samples);
             remember(first, sum);
-        } else if (conspiracy_->is_active(step_)) {
+        } else if (conspiracy_->is_active(author_, step_)) {
             find_right(first, sum);
         }
     }
@@ -82,17 +83,22 @@ class Attacker final : public ModelAround {
     void attack(std::span<float> sum, std::uint64_t samples) {
         if (conspiracy_->attack == Attack::delayed) past_.emplace_back(sum.begin(), sum.end());
         if (past_.size() > delay_steps + 1) past_.pop_front();
-        if (!conspiracy_->is_active(step_)) return;
+        if (!conspiracy_->is_active(self_, step_)) return;
         const auto weight = static_cast<float>(samples);
         switch (conspiracy_->attack) {
             case Attack::none:
             case Attack::label_flip:
                 return;
             case Attack::sign_flip:
+            case Attack::colluding_pair:
+            case Attack::new_keys:
                 for (float& value : sum) value *= flip_factor;
                 return;
             case Attack::constant_direction:
                 point_away(sum);
+                return;
+            case Attack::fixed_direction:
+                std::ranges::fill(sum, fixed_value * weight);
                 return;
             case Attack::delayed:
                 std::ranges::copy(past_.front(), sum.begin());
@@ -212,6 +218,12 @@ std::string_view name_of(Attack attack) {
             return "inner_product_0.6";
         case Attack::little_is_enough:
             return "little_is_enough";
+        case Attack::colluding_pair:
+            return "colluding_pair";
+        case Attack::fixed_direction:
+            return "fixed_direction";
+        case Attack::new_keys:
+            return "new_keys";
     }
     return "none";
 }

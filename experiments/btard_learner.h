@@ -15,6 +15,7 @@
 #include <memory>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dedloc/tasks/vision_classifier/vision_models.h"
@@ -31,6 +32,9 @@ enum class Attack {
     inner_product_01,    // -0.1 times the mean of honest gradients
     inner_product_06,    // -0.6 times
     little_is_enough,    // the mean less some standard deviations
+    colluding_pair,      // two of five: as sign_flip
+    fixed_direction,     // one of five: always the same long vector
+    new_keys,            // beside four: as sign_flip, and gone four steps later, again and again
 };
 inline constexpr Attack attacks[] = {Attack::none,
                                      Attack::sign_flip,
@@ -39,7 +43,10 @@ inline constexpr Attack attacks[] = {Attack::none,
                                      Attack::delayed,
                                      Attack::inner_product_01,
                                      Attack::inner_product_06,
-                                     Attack::little_is_enough};
+                                     Attack::little_is_enough,
+                                     Attack::colluding_pair,
+                                     Attack::fixed_direction,
+                                     Attack::new_keys};
 std::string_view name_of(Attack attack);
 
 // The attackers of one run agree on this, and share it.
@@ -48,6 +55,8 @@ struct Conspiracy {
     std::uint64_t from_step = 0;
     std::uint64_t until_step = ~std::uint64_t{0};
     std::set<PeerId> members;
+    // Instead, of those that are given one: from which step until which.
+    std::map<PeerId, std::pair<std::uint64_t, std::uint64_t>> own_time{};
 
     struct Statistics {
         std::uint64_t step = ~std::uint64_t{0};
@@ -57,8 +66,11 @@ struct Conspiracy {
     Statistics honest;  // of the newest step that was asked for
     // Each one's last contributions, by their first sample: the newest few.
     std::map<PeerId, std::deque<std::pair<std::uint64_t, std::vector<float>>>> sent;
-    bool is_active(std::uint64_t step) const {
-        return attack != Attack::none && step >= from_step && step < until_step;
+    bool is_active(const PeerId& member, std::uint64_t step) const {
+        const auto own = own_time.find(member);
+        const auto [from, until] =
+            own == own_time.end() ? std::pair(from_step, until_step) : own->second;
+        return attack != Attack::none && step >= from && step < until;
     }
 };
 

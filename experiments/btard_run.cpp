@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <deque>
 
 #include "dedloc/base/random.h"
 #include "dedloc/replica/model_state.h"
@@ -16,11 +18,11 @@ constexpr std::uint64_t quick_samples = 2000;
 constexpr float mistaken_scale = 0.6f;
 constexpr float mistaken_shift = 0.4f;
 
-run::RunFile run_of(const BtardCommand& command, BtardReducer reducer) {
+run::RunFile run_of(const BtardCommand& command, BtardReducer reducer, bool of_few) {
     run::RunFile run;
     run.name = "btard";
     run.task = image_task();
-    run.batch.target = btard_trainers * samples_of_each;
+    run.batch.target = of_few ? few_trainers * samples_of_few : btard_trainers * samples_of_each;
     run.batch.micro = samples_of_each;
     run.optimizer.kind = optim::OptimizerKind::sgd;
     run.optimizer.momentum = 0.9;
@@ -50,12 +52,61 @@ std::shared_ptr<const allreduce::Reducer> baseline(BtardReducer reducer) {
     }
 }
 
+std::size_t attackers_of(Attack attack) {
+    switch (attack) {
+        case Attack::colluding_pair:
+            return 2;
+        case Attack::fixed_direction:
+            return 1;
+        case Attack::new_keys:  // come later
+            return 0;
+        default:
+            return btard_attackers;
+    }
+}
+
+// How much larger the loss of a step is than usual just before it.
+class LossJumps {
+  public:
+    void take(const events::StepMade& made, std::uint64_t from) {
+        if (!std::isfinite(made.loss)) return;
+        if (made.step != step_) close(from);
+        step_ = made.step;
+        of_step_.push_back(made.loss);
+    }
+    double largest() const { return largest_; }
+
+  private:
+    // A step has the mean loss of all members that tell one.
+    void close(std::uint64_t from) {
+        if (of_step_.empty()) return;
+        double sum = 0;
+        for (const double loss : of_step_) sum += loss;
+        const double mean = sum / static_cast<double>(of_step_.size());
+        of_step_.clear();
+        constexpr std::size_t looked_at = 8;
+        if (before_.size() == looked_at) {
+            std::vector<double> sorted(before_.begin(), before_.end());
+            std::ranges::sort(sorted);
+            if (step_ >= from) largest_ = std::max(largest_, mean / sorted[looked_at / 2]);
+            before_.pop_front();
+        }
+        before_.push_back(mean);
+    }
+
+    std::uint64_t step_ = 0;
+    std::vector<double> of_step_;
+    std::deque<double> before_;
+    double largest_ = 0;
+};
+
 class BtardRun {
   public:
     BtardRun(const BtardCommand& command,
              std::shared_ptr<const tasks::FashionMnist> data,
              Attack attack,
-             BtardReducer reducer)
+             BtardReducer reducer,
+             bool of_few)
         : command_(command),
           data_(std::move(data)),
           conspiracy_(std::make_shared<Conspiracy>()),
@@ -63,13 +114,14 @@ class BtardRun {
           kept_(std::make_shared<KeptParameters>()) {
         row_.attack = attack;
         row_.reducer = reducer;
+        row_.of_few = of_few;
         conspiracy_->attack = attack;
         conspiracy_->from_step = command.attack_from;
-        std::vector<std::size_t> others(btard_trainers - 1);
+        std::vector<std::size_t> others((of_few ? few_trainers : btard_trainers) - 1);
         for (std::size_t i = 0; i < others.size(); ++i) others[i] = i + 1;
         Random random(command.seed);
         random.shuffle(others);
-        const std::size_t wrong = command.mistakes ? 2 : btard_attackers;
+        const std::size_t wrong = command.mistakes ? 2 : attackers_of(attack);
         chosen_.insert(others.begin(), others.begin() + static_cast<std::ptrdiff_t>(wrong));
     }
 
@@ -79,6 +131,7 @@ class BtardRun {
     Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer);
     void hear(const events::Event& event);
     Ok evaluate();
+    void add_machines(VirtualRunOptions& options);
     bool attacks() const { return row_.attack != Attack::none && !command_.mistakes; }
 
     const BtardCommand& command_;
@@ -91,6 +144,7 @@ class BtardRun {
     std::set<PeerId> banned_;
     std::set<PeerId> probation_;
     std::set<PeerId> back_;
+    LossJumps jumps_;
     BtardRow row_;
 };
 
@@ -101,9 +155,15 @@ Result<std::unique_ptr<train::SampledModel>> BtardRun::learner(const PeerId& pee
     auto preparation = std::make_shared<Preparation>();
     if (wrong && command_.mistakes) preparation = mistake_;
     DEDLOC_TRY(auto made, make_picture_learner(data_, command_.seed, peer, preparation));
+    // The keys come after the others.
+    const std::size_t first_key = few_trainers - 1;
     if (machine == 0) return make_keeper(std::move(made), looked_at_every, kept_);
     if (!wrong || !attacks()) return made;
     conspiracy_->members.insert(peer);
+    if (row_.attack == Attack::new_keys) {
+        const std::uint64_t gone = command_.attack_from + key_steps * (machine - first_key + 1);
+        conspiracy_->own_time[peer] = {gone - lies_of_key, gone};
+    }
     return make_attacker(std::move(made), peer, preparation, conspiracy_);
 }
 
@@ -116,6 +176,7 @@ void BtardRun::hear(const events::Event& event) {
     }
     if (event.is<events::OrderEnded>()) back_.insert(event.peer);
     const auto* made = event.as<events::StepMade>();
+    if (made != nullptr) jumps_.take(*made, command_.attack_from);
     if (made == nullptr || !command_.mistakes) return;
     const bool errs =
         made->step >= command_.attack_from && made->step < command_.attack_from + mended_after;
@@ -139,21 +200,34 @@ Ok BtardRun::evaluate() {
     return {};
 }
 
+void BtardRun::add_machines(VirtualRunOptions& options) {
+    VirtualMachine machine;
+    machine.line = VirtualLine::both_ways(125e6);
+    machine.samples_per_s = (row_.of_few ? samples_of_few : samples_of_each) * 8;
+    const bool new_keys = row_.attack == Attack::new_keys;
+    options.machines.assign(row_.of_few ? few_trainers - (new_keys ? 1 : 0) : btard_trainers,
+                            machine);
+    for (const std::size_t index : chosen_) options.machines[index].stubborn = attacks();
+    for (std::uint64_t from = command_.attack_from; new_keys && from + key_steps <= command_.steps;
+         from += key_steps) {
+        chosen_.insert(options.machines.size());
+        machine.from_step = from;
+        machine.until_step = from + key_steps;
+        options.machines.push_back(machine);
+    }
+}
+
 Result<BtardRow> BtardRun::run() {
     const auto begun = std::chrono::steady_clock::now();
     VirtualRunOptions options;
-    options.run = run_of(command_, row_.reducer);
+    options.run = run_of(command_, row_.reducer, row_.of_few);
     options.reducer = baseline(row_.reducer);
     options.make_learner = [this](const PeerId& peer) { return learner(peer); };
     options.on_event = [this](const events::Event& event) { hear(event); };
     options.steps = command_.steps;
     options.time_max = 24h;
     options.seed = command_.seed;
-    VirtualMachine machine;
-    machine.line = VirtualLine::both_ways(125e6);
-    machine.samples_per_s = samples_of_each * 8;
-    options.machines.assign(btard_trainers, machine);
-    for (const std::size_t index : chosen_) options.machines[index].stubborn = attacks();
+    add_machines(options);
     DEDLOC_TRY(const VirtualResult result, run_virtually(options));
     const auto last = replica::parameters_of(*result.state);
     (*kept_)[command_.steps].assign(last.begin(), last.end());
@@ -164,6 +238,11 @@ Result<BtardRow> BtardRun::run() {
     };
     row_.banned = static_cast<std::size_t>(std::ranges::count_if(banned_, is_wrong));
     row_.honest_banned = banned_.size() - row_.banned;
+    row_.attackers = attacks() ? chosen_.size() : 0;
+    row_.loss_jump = jumps_.largest();
+    // A key that is gone errs no second time: it weighs nothing for good.
+    if (row_.attack == Attack::new_keys)
+        row_.banned = static_cast<std::size_t>(std::ranges::count_if(probation_, is_wrong));
     row_.honest_on_probation = static_cast<std::size_t>(
         std::ranges::count_if(probation_, [&](const PeerId& peer) { return !is_wrong(peer); }));
     row_.back = back_.size();
@@ -175,6 +254,11 @@ Result<BtardRow> BtardRun::run() {
 }
 
 }  // namespace
+
+bool is_on_few(Attack attack) {
+    return attack == Attack::colluding_pair || attack == Attack::fixed_direction ||
+           attack == Attack::new_keys;
+}
 
 std::string_view name_of(BtardReducer reducer) {
     switch (reducer) {
@@ -198,8 +282,9 @@ double BtardRow::at(std::uint64_t step) const {
 Result<BtardRow> run_btard_row(const BtardCommand& command,
                                std::shared_ptr<const tasks::FashionMnist> data,
                                Attack attack,
-                               BtardReducer reducer) {
-    BtardRun run(command, std::move(data), attack, reducer);
+                               BtardReducer reducer,
+                               bool of_few) {
+    BtardRun run(command, std::move(data), attack, reducer, of_few);
     auto row = run.run();
     return row;
 }

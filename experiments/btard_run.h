@@ -16,6 +16,11 @@ namespace dedloc::lab {
 inline constexpr std::size_t btard_trainers = 16;
 inline constexpr std::size_t btard_attackers = 7;
 inline constexpr std::uint64_t samples_of_each = 8;
+// Runs of five have as many samples a step, or nearly.
+inline constexpr std::size_t few_trainers = 5;
+inline constexpr std::uint64_t samples_of_few = 24;
+inline constexpr std::uint64_t key_steps = 40;  // that a key is used, of new_keys
+inline constexpr std::uint64_t lies_of_key = 4;
 inline constexpr std::uint64_t looked_at_every = 20;  // steps
 
 enum class BtardReducer { mean, robust, median, geometric_median };
@@ -27,7 +32,10 @@ struct BtardRow {
     Attack attack = Attack::none;
     BtardReducer reducer = BtardReducer::mean;
     std::map<std::uint64_t, double> accuracy;  // by steps made
-    std::size_t banned = 0;                    // of the attackers
+    bool of_few = false;                       // a run of few_trainers
+    std::size_t attackers = 0;                 // keys of them that have lied
+    std::size_t banned = 0;                    // of these, or of new keys on probation for good
+    double loss_jump = 0;  // the largest of a step, over the median of the eight before it
     std::size_t honest_banned = 0;
     std::size_t honest_on_probation = 0;
     std::optional<std::uint64_t> last_ban;  // the step
@@ -45,6 +53,9 @@ struct BtardRow {
 Result<BtardRow> run_btard_row(const BtardCommand& command,
                                std::shared_ptr<const tasks::FashionMnist> data,
                                Attack attack,
-                               BtardReducer reducer);
+                               BtardReducer reducer,
+                               bool of_few);
+// Is this an attack on a run of few?
+bool is_on_few(Attack attack);
 
 }  // namespace dedloc::lab

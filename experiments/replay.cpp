@@ -190,8 +190,8 @@ Result<Snapshot> Player::step(const Decision& decision) {
     std::vector<SharedBytes> averages;
     for (std::uint32_t part = 0; part < plan.parts.size(); ++part)
         averages.push_back(average(decision, plan, part, sums));
-    DEDLOC_TRY(const replica::AveragedVector average,
-               replica::averaged_vector(layout_, plan, averages));
+    DEDLOC_TRY(replica::AveragedVector average, replica::averaged_vector(layout_, plan, averages));
+    replica::shorten(average, layout_, consensus::step_scale(decision, plan));
     return replica::next_state(input_.run, layout_, *now_, decision, average.view());
 }
 

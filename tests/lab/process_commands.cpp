@@ -62,7 +62,7 @@ void add_faults(CLI::App& lab, FaultsCommand& command, int& code) {
     faults
         ->add_option(
             "--bad", command.bad, "no faults: one peer of a robust run lies, until it is out")
-        ->check(CLI::IsMember(std::vector<std::string>{"sign_flip"}));
+        ->check(CLI::IsMember(std::vector<std::string>{"sign_flip", "collude"}));
     faults->add_option("--peers", command.peers, "with --bad: how many")->check(CLI::Range(4, 16));
     faults->add_option("--program", command.program, "the dedloc to start (default: this one)");
     faults->add_option("--dir", command.directory, "folder for the peers' files, kept");
@@ -212,6 +212,7 @@ void add_btard(CLI::App& lab, BtardCommand& command, int& code) {
         ->check(CLI::IsMember(btard_attack_names()));
     btard->add_option("--reducer", command.reducers, "some; the others are left out")
         ->check(CLI::IsMember(btard_reducer_names()));
+    btard->add_flag("--few", command.few, "only the attacks on a run of five");
     btard->add_flag("--mistakes", command.mistakes, "no attack: two peers err, and mend it");
     btard->add_flag("--albert-mini",
                     command.albert_mini,
@@ -221,7 +222,8 @@ void add_btard(CLI::App& lab, BtardCommand& command, int& code) {
     btard->add_option("--rate", command.rate, "SGD's learning rate")->check(CLI::Range(0.0, 10.0));
     btard->add_option("--norm-max", command.norm_max, "an average's length; 0: any")
         ->check(CLI::Range(0.0, 1e6));
-    btard->add_option("--tau", command.tau, "of CenteredClip")->check(CLI::Range(1e-6, 1e6));
+    btard->add_option("--tau", command.tau, "of CenteredClip; 0: as the run measures it")
+        ->check(CLI::Range(0.0, 1e6));
     btard->add_option("--check", command.check, "the fraction that is computed again")
         ->check(CLI::Range(0.0, 1.0));
     btard->add_option("--threads", command.threads, "runs at a time")->check(CLI::Range(1, 64));

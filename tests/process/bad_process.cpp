@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -13,6 +14,7 @@
 
 #include "dedloc/audit/audit.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/p2p/identity_file.h"
 
 #include "tests/common/exit_codes.h"
 #include "tests/process/bowl_run.h"
@@ -28,17 +30,27 @@ constexpr double liar_refusal_patience_s = 60;
 constexpr std::uint64_t steps_afterwards = 5;
 constexpr auto bad_glance = std::chrono::milliseconds(20);
 const BowlRun bad_bowl = {.name = "bad", .elements = 65536, .milliseconds = 20};
-constexpr const char* robust_words = R"(
+constexpr const char* quick_checks = R"(
 [robust]
-tau = 1000.0
 check = 0.5
 probation = 1
+trust_after = 4
 )";
+constexpr const char* usual_checks = R"(
+[robust]
+)";
+// Colluders are as trusted by then as keys of that age are.
+constexpr std::uint64_t colluders_lie_from = 60;
+constexpr std::size_t losses_usual = 8;
+constexpr double losses_jump_max = 2;
 
 class BadProcessRun {
   public:
     BadProcessRun(const FaultsCommand& command, std::string program, std::string folder)
-        : command_(command), program_(std::move(program)), folder_(std::move(folder)) {}
+        : command_(command),
+          liars_count_(command.bad == "collude" ? 2 : 1),
+          program_(std::move(program)),
+          folder_(std::move(folder)) {}
 
     void run() {
         start() && wait_for_ban() && wait_for_steps() && try_to_return();
@@ -57,6 +69,7 @@ class BadProcessRun {
                 {"problems", problems_},
                 {"banned", banned_.size()},
                 {"ban_step", ban_step_},
+                {"loss_jump", loss_jump_},
                 {"refusal", refusal_},
                 {"orders", orders_},
                 {"orders_proved", orders_proved_},
@@ -81,12 +94,35 @@ class BadProcessRun {
             for (const std::uint64_t step : peer.differing_steps(before, hashes_))
                 fail(fmt::format("{} has another state at step {}", peer.name(), step));
         }
-        if (liar_) (void)liar_->look();
+        for (const auto& liar : liars_) (void)liar->look();
     }
     void hear(const events::Event& event) {
         const auto* order = event.as<events::OrderGiven>();
-        if (order == nullptr || order->order != "banned") return;
-        if (banned_.insert(event.peer).second) ban_step_ = event.step;
+        if (order == nullptr) return;
+        if (!is_liar(event.peer) && reproached_.insert(event.peer).second)
+            fail(fmt::format("{}, which is honest, is {}", event.peer.text(), order->order));
+        if (order->order == "banned" && banned_.insert(event.peer).second) ban_step_ = event.step;
+    }
+    bool is_liar(const PeerId& peer) const {
+        return std::ranges::find(liar_ids_, peer) != liar_ids_.end();
+    }
+    // Each peer's loss of a step is compared with the middle one of those before it.
+    void look_at_losses() {
+        for (const auto& peer : honest_) {
+            std::vector<double> before;
+            for (const StepSeen& step : peer->steps()) {
+                if (!std::isfinite(step.loss)) continue;
+                if (before.size() >= losses_usual) {
+                    std::vector<double> newest(before.end() - losses_usual, before.end());
+                    std::ranges::sort(newest);
+                    const double usual = newest[losses_usual / 2];
+                    if (usual > 0) loss_jump_ = std::max(loss_jump_, step.loss / usual);
+                }
+                before.push_back(step.loss);
+            }
+        }
+        if (loss_jump_ > losses_jump_max)
+            fail(fmt::format("the loss of a step is {:.3g} times what it was before", loss_jump_));
     }
     template <typename Done>
     bool wait_for(double seconds, const std::string& else_what, Done done) {
@@ -103,14 +139,16 @@ class BadProcessRun {
         std::error_code error;
         std::filesystem::create_directories(folder_, error);
         const std::string path = folder_ + "/run.toml";
-        std::ofstream(path) << bowl_run_text(bad_bowl) << robust_words;
+        std::ofstream(path) << bowl_run_text(bad_bowl)
+                            << (liars_count_ > 1 ? usual_checks : quick_checks);
         if (!start_one({"host", path}, "peer-1")) return false;
         const bool hosted = wait_for(liar_begin_patience_s, "the host gave no join string", [this] {
             return !honest_.front()->join_string().empty();
         });
         if (!hosted) return false;
         const std::string join = honest_.front()->join_string();
-        for (int i = 2; i < command_.peers; ++i)
+        const int honest = command_.peers - static_cast<int>(liars_count_);
+        for (int i = 2; i <= honest; ++i)
             if (!start_one({"join", join}, fmt::format("peer-{}", i))) return false;
         const bool together = wait_for(liar_begin_patience_s, "not all took part", [this] {
             return std::ranges::all_of(honest_, [this](const auto& peer) {
@@ -118,10 +156,28 @@ class BadProcessRun {
             });
         });
         if (!together) return false;
-        auto liar = PeerProcess::start(program_, {"join", join, "--flip-signs"}, folder_, "liar");
-        if (!liar) return fail(liar.error().message());
-        liar_ = *std::move(liar);
+        return start_liars(join);
+    }
+    bool start_liars(const std::string& join) {
+        for (std::size_t i = 0; i < liars_count_; ++i) {
+            const auto key = p2p::load_or_create_identity(folder_ + "/" + liar_name(i));
+            if (!key) return fail(key.error().message());
+            liar_ids_.push_back(key->identity().id());
+        }
+        for (std::size_t i = 0; i < liars_count_; ++i) {
+            auto liar = PeerProcess::start(program_, liar_words(join, i), folder_, liar_name(i));
+            if (!liar) return fail(liar.error().message());
+            liars_.push_back(*std::move(liar));
+        }
         return true;
+    }
+    static std::string liar_name(std::size_t i) { return fmt::format("liar-{}", i + 1); }
+    std::vector<std::string> liar_words(const std::string& join, std::size_t i) const {
+        std::vector<std::string> words{"join", join, "--flip-signs"};
+        if (liars_count_ < 2) return words;
+        const std::string from = std::to_string(colluders_lie_from);
+        words.insert(words.end(), {"--flip-from", from, "--accomplice", liar_ids_[1 - i].text()});
+        return words;
     }
     bool start_one(std::vector<std::string> words, const std::string& name) {
         auto peer = PeerProcess::start(program_, std::move(words), folder_, name);
@@ -130,12 +186,14 @@ class BadProcessRun {
         return true;
     }
     bool wait_for_ban() {
-        const bool out = wait_for(ban_patience_s, "the liar was not out", [this] {
-            return !banned_.empty() && !liar_->process().running();
+        const auto is_out = [](const auto& liar) { return !liar->process().running(); };
+        const bool out = wait_for(ban_patience_s, "not all who lie were out", [&] {
+            return banned_.size() >= liars_count_ && std::ranges::all_of(liars_, is_out);
         });
         if (!out) return false;
-        if (liar_->last_error().find("banned since step") == std::string::npos)
-            return fail("the liar was not told in words: " + liar_->last_error());
+        for (const auto& liar : liars_)
+            if (liar->last_error().find("banned since step") == std::string::npos)
+                return fail("a liar was not told in words: " + liar->last_error());
         return true;
     }
     bool wait_for_steps() {
@@ -147,18 +205,20 @@ class BadProcessRun {
     }
     bool try_to_return() {
         const std::string join = honest_.front()->join_string();
-        if (const Ok again = liar_->restart({"join", join, "--flip-signs"}); !again)
+        PeerProcess& liar = *liars_.front();
+        if (const Ok again = liar.restart(liar_words(join, 0)); !again)
             return fail(again.error().message());
-        const bool refused = wait_for(liar_refusal_patience_s, "the liar was not refused", [this] {
-            return !liar_->process().running();
+        const bool refused = wait_for(liar_refusal_patience_s, "the liar was not refused", [&liar] {
+            return !liar.process().running();
         });
-        refusal_ = liar_->last_error();
+        refusal_ = liar.last_error();
         if (refused && refusal_.find("banned since step") == std::string::npos)
             return fail("the liar was not refused in words: " + refusal_);
         return refused;
     }
     void look_at_disk() {
-        if (banned_.size() > 1) fail(fmt::format("{} peers are banned", banned_.size()));
+        look_at_losses();
+        if (banned_.size() > liars_count_) fail(fmt::format("{} peers are banned", banned_.size()));
         std::vector<std::string> folders;
         for (const auto& peer : honest_) folders.push_back(peer->directory());
         const auto report = audit::audit_folders(folders);
@@ -174,10 +234,14 @@ class BadProcessRun {
     }
 
     const FaultsCommand& command_;
+    std::size_t liars_count_;
     std::string program_;
     std::string folder_;
     std::vector<std::unique_ptr<PeerProcess>> honest_;
-    std::unique_ptr<PeerProcess> liar_;
+    std::vector<std::unique_ptr<PeerProcess>> liars_;
+    std::vector<PeerId> liar_ids_;
+    std::set<PeerId> reproached_;  // of the others
+    double loss_jump_ = 0;
     std::map<std::uint64_t, std::string> hashes_;
     std::set<PeerId> banned_;
     std::uint64_t ban_step_ = 0;

@@ -39,8 +39,8 @@ struct FaultsCommand {
     std::uint64_t seed = 1;
     std::string program;    // the dedloc to start; empty: the one beside this
     std::string directory;  // kept; empty: a temporary one, in memory, removed when nothing failed
-    // In a robust run: one of `peers` lies so ("sign_flip"), and nothing else happens
-    // (bad_process.h).
+    // In a robust run one of `peers` lies ("sign_flip"), or two ("collude"), and nothing else
+    // happens (bad_process.h).
     std::string bad;
     int peers = 6;
     bool json = false;

@@ -106,6 +106,11 @@ void Checkers::on_state(const std::string& who,
                         root.short_hex()));
 }
 
+void Checkers::on_applied(const Digest& branch, std::uint64_t step, double length) {
+    double& longest = applied_[{branch, step}];
+    longest = std::max(longest, length);
+}
+
 void Checkers::on_handed_in(const PeerId& peer, HandedIn handed_in) {
     if (handed_in.samples.size() == 0) return;
     auto& of_peer = handed_in_[peer];
@@ -291,6 +296,22 @@ void Checkers::check_twice() {
     }
 }
 
+void Checkers::check_bounds() {
+    constexpr double rounding = 1.001;
+    for (const auto& [digest, link] : book_.links()) {
+        if (!link.plan || link.plan->length_max <= 0) continue;
+        const auto found =
+            applied_.find({link.decision.instance.branch, link.decision.instance.step + 1});
+        if (found == applied_.end() || found->second <= link.plan->length_max * rounding) continue;
+        violation(
+            fmt::format("{}: a gradient of length {:.3g} was applied, and the longest that "
+                        "honest steps allow is {:.3g}",
+                        describe(link.decision),
+                        found->second,
+                        link.plan->length_max));
+    }
+}
+
 // Plans that did without what the peer brought, around that time.
 bool Checkers::was_left_out(const PeerId& peer, TimePoint from, TimePoint to) const {
     return std::ranges::any_of(book_.links(), [&](const auto& entry) {
@@ -350,6 +371,7 @@ void Checkers::finish(const Undisturbed& undisturbed, TimePoint until) {
         if (link.plan) check_staleness(link);
     check_states_of_chain();
     check_twice();
+    check_bounds();
     check_lost(undisturbed, until);
 }
 

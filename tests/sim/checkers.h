@@ -9,6 +9,7 @@
 //                        computed ahead
 //   honest averages      every average is the weighted mean of exactly the contributions that its
 //                        certificate names, each encoded as the run says, to the last bit
+//   bounded steps        no gradient that is applied is longer than its plan says
 //   nothing lost         what an undisturbed peer handed in is on some chain
 //
 // Thread: one. Cost: the sums of every commit once more.
@@ -64,6 +65,8 @@ class Checkers {
                   std::uint64_t step,
                   const Digest& root,
                   TimePoint at);
+    // The gradient that turned the state before into this one was so long.
+    void on_applied(const Digest& branch, std::uint64_t step, double length);
     void on_handed_in(const PeerId& peer, HandedIn handed_in);
     void on_certificate(const std::string& who, ByteView certificate, TimePoint at);
 
@@ -108,6 +111,7 @@ class Checkers {
     void check_ahead(const Link& link, const HandedIn* handed_in, const Link* before);
     void check_states_of_chain();
     void check_twice();
+    void check_bounds();
     bool was_left_out(const PeerId& peer, TimePoint from, TimePoint to) const;
     void check_lost(const Undisturbed& undisturbed, TimePoint until);
     const Link* commit_before(const Link& link) const;
@@ -119,6 +123,7 @@ class Checkers {
     std::map<std::pair<Digest, std::uint64_t>, StateSeen> states_;
     std::map<PeerId, std::map<std::uint64_t, HandedIn>> handed_in_;  // by first counter
     std::map<Digest, TimePoint> seen_at_;
+    std::map<std::pair<Digest, std::uint64_t>, double> applied_;  // the longest
     std::vector<std::string> violations_;
     std::size_t problems_taken_ = 0;
     double samples_lost_ = 0;

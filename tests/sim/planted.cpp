@@ -22,6 +22,8 @@ constexpr Named planted_bugs[] = {
     {"rows_unchecked", &PlantedBugs::rows_unchecked},
     {"orders_unproved", &PlantedBugs::orders_unproved},
     {"loose_tolerance", &PlantedBugs::loose_tolerance},
+    {"minimum_unchecked", &PlantedBugs::minimum_unchecked},
+    {"step_unbounded", &PlantedBugs::step_unbounded},
 };
 
 }  // namespace

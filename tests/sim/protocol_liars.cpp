@@ -88,6 +88,26 @@ const std::vector<LieOutcome>& protocol_lies() {
          Offence::withheld,
          Offence::none,
          16},
+        {ProtocolLie::colluding_pair,
+         "colluding_pair",
+         OrderKind::ban,
+         Offence::wrong_gradient,
+         Offence::none,
+         16},
+        {ProtocolLie::fixed_direction,
+         "fixed_direction",
+         OrderKind::ban,
+         Offence::wrong_gradient,
+         Offence::none,
+         16},
+        // It is gone before it could err once more.
+        {ProtocolLie::hit_and_run,
+         "hit_and_run",
+         OrderKind::probation,
+         Offence::mistaken,
+         Offence::none,
+         2},
+        {ProtocolLie::lonely_step, "lonely_step", std::nullopt, Offence::none},
     };
     return lies;
 }
@@ -101,8 +121,16 @@ LearnerLie learner_lie(ProtocolLie lie) {
     learner.from = lies_from;
     switch (lie) {
         case ProtocolLie::wrong_gradient:
+        case ProtocolLie::colluding_pair:
             learner.factor = -1000;
             learner.stops_when_told = false;
+            break;
+        case ProtocolLie::fixed_direction:
+            learner.direction = 1000;
+            learner.stops_when_told = false;
+            break;
+        case ProtocolLie::hit_and_run:
+            learner.factor = -1000;
             break;
         case ProtocolLie::slight_error:
             learner.factor = 1.1f;
@@ -327,6 +355,10 @@ bool ProtocolLiar::lie(const sim::World::Outgoing& message) {
         case ProtocolLie::slight_error:
         case ProtocolLie::false_finding:
         case ProtocolLie::unanswered_checks:
+        case ProtocolLie::colluding_pair:
+        case ProtocolLie::fixed_direction:
+        case ProtocolLie::hit_and_run:
+        case ProtocolLie::lonely_step:  // by its own engine
             return false;
         case ProtocolLie::wrong_root:
             if (method == allreduce::parts_method && question) return change_header(message);

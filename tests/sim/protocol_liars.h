@@ -38,6 +38,10 @@ enum class ProtocolLie {
     slight_error,       // a tenth too long, until it is told
     false_finding,      // computes others' contributions wrongly, as a validator
     unanswered_checks,  // as a validator
+    colluding_pair,     // two with wrong gradients, each of which finds the other one right
+    fixed_direction,    // hands in one long direction, whatever it is told
+    hit_and_run,        // with a young key; leaves four steps after its first lie
+    lonely_step,        // as a leader, makes a step of its own contribution alone
 };
 
 struct LieOutcome {
@@ -55,6 +59,8 @@ struct LieOutcome {
 const std::vector<LieOutcome>& protocol_lies();
 const LieOutcome& outcome_of(ProtocolLie lie);
 inline constexpr TimePoint lies_from{6s};  // everybody votes by then
+// Steps after its first lie in which one that hits and runs is gone.
+inline constexpr std::uint64_t runs_after = 4;
 // The lie of a learner, of those lies that are computed.
 LearnerLie learner_lie(ProtocolLie lie);
 

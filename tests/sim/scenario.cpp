@@ -31,8 +31,10 @@ std::size_t group_max_of(const SimulationOptions& options) {
 std::optional<run::RobustConfig> robust_config(const SimulationOptions& options) {
     if (!options.robust) return std::nullopt;
     run::RobustConfig robust;
-    robust.tau = 40;  // mean gradients are about half as long, noise included
     robust.check = 0.5;
+    // A key that hits and runs is young.
+    const bool long_trusted = options.lie != ProtocolLie::hit_and_run;
+    robust.trust_after = long_trusted ? 4 * own_random(options, "trust").below(2) : 32;
     robust.probation = own_random(options, "newcomers").below(2);
     return robust;
 }
@@ -209,6 +211,9 @@ void ScenarioMaker::choose_liar() {
     if (!options_.robust) return;
     scenario_.liar = 1 + own_random(options_, "liar").below(seats_.size() - 1);
     if (options_.lie != ProtocolLie::none) seats_[*scenario_.liar].bad = true;
+    if (options_.lie != ProtocolLie::colluding_pair) return;
+    scenario_.accomplice = 1 + *scenario_.liar % (seats_.size() - 1);
+    seats_[*scenario_.accomplice].bad = true;
 }
 
 void ScenarioMaker::note_bad() {

@@ -56,8 +56,9 @@ struct Scenario {
     std::size_t keeper_second = 0;
     double assassin = 0;              // chance that an event kills who has it
     std::optional<std::size_t> liar;  // of a robust run: its seat
-    std::optional<Random> lines;      // of seeds in which some lines are slow
-    double fast_line = 0;             // bytes per second
+    std::optional<std::size_t> accomplice;
+    std::optional<Random> lines;  // of seeds in which some lines are slow
+    double fast_line = 0;         // bytes per second
 
     // Nullptr: nobody's.
     const Seat* find(const PeerId& peer) const;

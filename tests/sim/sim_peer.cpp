@@ -1,6 +1,7 @@
 #include "tests/sim/sim_peer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "dedloc/replica/model_state.h"
@@ -11,8 +12,26 @@
 namespace dedloc::lab {
 namespace {
 
-constexpr Duration look_pause = 20ms;   // while a step is made and there is nothing to compute
-constexpr double machine_noise = 1e-3;  // of a robust run's gradients, relative
+constexpr Duration look_pause = 20ms;      // while a step is made and there is nothing to compute
+constexpr double machine_noise = 1e-3;     // of a robust run's gradients, relative
+constexpr std::uint64_t spikes_every = 7;  // steps of a robust run
+constexpr float spike = 20;
+
+// The optimizer's momentum has gained so much: v' = momentum v + gradient.
+double applied_length(const state::Snapshot& before,
+                      const state::Snapshot& after,
+                      const optim::OptimizerConfig& optimizer) {
+    const std::string_view name = optim::moment_name(optimizer, 0);
+    const std::vector<float>& old = before.find(name)->values;
+    const std::vector<float>& now = after.find(name)->values;
+    double squares = 0;
+    for (std::size_t i = 0; i < now.size(); ++i) {
+        const double gained =
+            static_cast<double>(now[i]) - optimizer.momentum * static_cast<double>(old[i]);
+        squares += gained * gained;
+    }
+    return std::sqrt(squares);
+}
 
 }  // namespace
 
@@ -83,6 +102,8 @@ Ok SimPeer::make() {
     options.bugs = setup_.run.bugs;
     options.bugs.charges_nobody = setup_.tells_on_nobody;
     options.bugs.charges_falsely = setup_.charges_falsely;
+    options.bugs.plans_alone = setup_.plans_alone;
+    if (setup_.plans_alone) options.bugs.minimum_unchecked = true;  // it votes for what it proposes
     options.stubborn = !setup_.lie.stops_when_told;
     options.upload_max = setup_.upload_max;
     options.download_max = setup_.download_max;
@@ -157,6 +178,11 @@ void SimPeer::record(const events::Event& event) {
 
 void SimPeer::take_state(std::shared_ptr<const state::Snapshot> state) {
     if (state == state_) return;
+    if (state_ && setup_.run.run.robust && state->info().branch == state_->info().branch &&
+        state->step() == state_->step() + 1)
+        setup_.checkers.on_applied(state->info().branch,
+                                   state->step(),
+                                   applied_length(*state_, *state, setup_.run.run.optimizer));
     state_ = std::move(state);
     // Hashed here again, so that a wrong claim in a status would show.
     root_ = state::make_manifest(*state_).root;
@@ -167,23 +193,45 @@ void SimPeer::take_state(std::shared_ptr<const state::Snapshot> state) {
 void SimPeer::compute(double seconds) {
     const std::uint64_t begin = driver_->samples().end;
     const consensus::CounterRange samples{begin, begin + setup_.micro_batch};
-    const auto add = setup_.run.run.robust ? add_sample_gradients : add_gradient;
-    add(node_.index(), samples, replica::parameters_of(*state_), sum_);
+    if (setup_.run.run.robust)
+        add_spiked(node_.index(), samples, *state_, sum_);
+    else
+        add_gradient(node_.index(), samples, replica::parameters_of(*state_), sum_);
     const train::GradientReport report{.loss_sum = static_cast<double>(setup_.micro_batch)};
     driver_->computed(samples, report, seconds);
 }
 
+// Now and then gradients are far longer than usual, everybody's.
+void SimPeer::add_spiked(std::size_t author,
+                         consensus::CounterRange samples,
+                         const state::Snapshot& state,
+                         std::span<float> sum) const {
+    std::vector<float> gradients(sum.size(), 0.0f);
+    add_sample_gradients(author, samples, replica::parameters_of(state), gradients);
+    const float factor = state.step() % spikes_every == spikes_every - 1 ? spike : 1.0f;
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += factor * gradients[i];
+}
+
 bool SimPeer::lies_about_itself() const {
     const LearnerLie& lie = setup_.lie;
-    return lie.factor != 1 && world_.now() >= lie.from && !(lie.stops_when_told && told_);
+    const bool lies = lie.factor != 1 || lie.direction != 0;
+    return lies && world_.now() >= lie.from && !(lie.stops_when_told && told_);
+}
+
+void SimPeer::lie(std::uint64_t samples, std::span<float> sum) const {
+    const LearnerLie& lie = setup_.lie;
+    const float instead = lie.direction * static_cast<float>(samples);
+    for (float& value : sum) value = lie.direction != 0 ? instead : value * lie.factor;
 }
 
 std::vector<float> SimPeer::computed_again(const validation::CheckJob& job,
                                            const validation::CheckPiece& piece) {
     std::vector<float> sum(setup_.run.layout.vector_count(), 0.0f);
     const sim::SimNode* const author = world_.find(job.author);
-    add_sample_gradients(author->index(), piece.samples, replica::parameters_of(*piece.state), sum);
+    add_spiked(author->index(), piece.samples, *piece.state, sum);
     add_machine_noise(node_.index(), piece.samples, machine_noise, sum);
+    if (world_.now() >= setup_.lie.from && setup_.lie.accomplices.contains(author->index()))
+        lie(piece.samples.size(), sum);
     if (world_.now() < setup_.lie.from || setup_.lie.factor_of_checks == 1) return sum;
     ++lies_told_;
     for (float& value : sum) value *= setup_.lie.factor_of_checks;
@@ -248,7 +296,8 @@ Task<void> SimPeer::hand_in() {
         add_machine_noise(node_.index(), samples, machine_noise, sum_);
         if (lies_about_itself()) {
             ++lies_told_;
-            for (float& value : sum_) value *= setup_.lie.factor;
+            if (!lied_first_at_) lied_first_at_ = state_->step();
+            lie(samples.size(), sum_);
         }
     }
     const train::StepDriver::TakeSums take =

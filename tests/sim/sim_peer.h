@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,9 @@ struct LearnerLie {
     float factor = 1;             // of its own gradients …
     bool stops_when_told = true;  // … until an order says that they are wrong
     float factor_of_checks = 1;   // of those of others that it is to check
+    float direction = 0;          // instead of its gradients, this in each element
     bool answers_checks = true;
+    std::set<std::size_t> accomplices{};  // machines whose lies it finds right
     TimePoint from;
 };
 
@@ -67,6 +70,7 @@ class SimPeer final : public events::EventSink {
         bool aggregates = false;       // instead of training
         bool tells_on_nobody = false;  // of a liar: nor on itself
         bool charges_falsely = false;  // of a liar: as a leader, without evidence
+        bool plans_alone = false;      // of a liar: as a leader, without all others
         LearnerLie lie{};              // of a robust run
         double upload_max = 0;  // that plans may count on, bytes per second; 0: what is measured
         double download_max = 0;
@@ -92,7 +96,8 @@ class SimPeer final : public events::EventSink {
     std::uint64_t step() const;
     // The share of what was handed in that was computed while the step before was made.
     std::uint64_t samples_ahead() const { return samples_ahead_; }
-    // So often its learner lied.
+    // So often its learner lied, and first at this step.
+    std::optional<std::uint64_t> lied_first_at() const { return lied_first_at_; }
     std::uint64_t lies_told() const { return lies_told_; }
     std::uint64_t checks_answered() const { return checks_answered_; }
 
@@ -104,11 +109,16 @@ class SimPeer final : public events::EventSink {
     void take_outcome();
     Task<void> leave_task(Duration patience);
     void take_state(std::shared_ptr<const state::Snapshot> state);
+    void add_spiked(std::size_t author,
+                    consensus::CounterRange samples,
+                    const state::Snapshot& state,
+                    std::span<float> sum) const;
     void compute(double seconds);
     Task<void> check_another();
     std::vector<float> computed_again(const validation::CheckJob& job,
                                       const validation::CheckPiece& piece);
     bool lies_about_itself() const;
+    void lie(std::uint64_t samples, std::span<float> sum) const;
 
     sim::World& world_;
     sim::SimNode& node_;
@@ -123,6 +133,7 @@ class SimPeer final : public events::EventSink {
     std::optional<Result<collab::StepOutcome>> outcome_;
     std::uint64_t samples_ahead_ = 0;
     std::uint64_t lies_told_ = 0;
+    std::optional<std::uint64_t> lied_first_at_;
     std::uint64_t checks_answered_ = 0;
     bool told_ = false;  // that it errs
     bool running_ = false;

@@ -40,6 +40,7 @@ class Simulation {
     Task<void> teardown(sim::SimNode& node);
     void change_a_line();
     void look_after();
+    void let_liar_run();
     void collect(Seat& seat);
     void collect_tails();
     void on_event(SimPeer& peer, const events::Event& event);
@@ -119,10 +120,12 @@ void Simulation::start_peer(std::size_t index) {
     seat.log_bytes_read = 0;  // its disk may have been lost
     SimPeer::Setup setup{run_, checkers_, seat.samples_per_s, seat.micro_batch, {}, {}};
     setup.aggregates = seat.aggregates;
-    setup.tells_on_nobody = scenario_.liar == index;
+    setup.tells_on_nobody = scenario_.liar == index || scenario_.accomplice == index;
     if (setup.tells_on_nobody) {
         setup.lie = learner_lie(options_.lie);
         setup.charges_falsely = options_.lie == ProtocolLie::false_charge;
+        setup.plans_alone = options_.lie == ProtocolLie::lonely_step;
+        if (scenario_.accomplice) setup.lie.accomplices = {*scenario_.liar, *scenario_.accomplice};
     }
     setup.upload_max = seat.upload_max;
     setup.download_max = seat.download_max;
@@ -189,6 +192,18 @@ void Simulation::look_after() {
         }
         collect(seat);
     }
+    let_liar_run();
+}
+
+// It has lied, and is gone before it is told.
+void Simulation::let_liar_run() {
+    if (options_.lie != ProtocolLie::hit_and_run) return;
+    Seat& seat = seats_[*scenario_.liar];
+    if (!seat.peer || seat.gone || !seat.peer->lied_first_at()) return;
+    if (highest_step() < *seat.peer->lied_first_at() + runs_after) return;
+    trace(fmt::format("{} runs", seat.node->name()));
+    seat.gone = true;
+    seat.peer->leave(1s);
 }
 
 // Reads the new certificates of a peer's log, which survives the peer.

@@ -16,6 +16,7 @@ void SimulationJudge::check_chains(TimePoint until) {
     check_branches();
     check_aggregators();
     check_left_out();
+    if (run_.run.robust) check_minimum();
 }
 
 // When the first peer stood on the state that this decision makes.
@@ -177,6 +178,40 @@ void SimulationJudge::check_left_out() {
     }
 }
 
+// Once three peers are at work, no part of a step is made of fewer.
+void SimulationJudge::check_minimum() {
+    constexpr std::size_t least = 3;
+    std::map<PeerId, std::uint64_t> at_work;  // by the number of their newest decision
+    for (const Link* link : checkers_.winner()) {
+        const consensus::Decision& decision = link->decision;
+        if (decision.kind == consensus::DecisionKind::branch) at_work.clear();
+        std::erase_if(at_work, [&](const auto& entry) {
+            const robust::Orders orders(decision.orders);
+            return entry.second + consensus::at_work_for < decision.number ||
+                   orders.barring(entry.first, decision.instance.step) != nullptr ||
+                   orders.on_probation(entry.first, decision.instance.step);
+        });
+        if (!link->plan) continue;
+        const std::size_t before = at_work.size();
+        for (const consensus::FinishedPart& part : decision.parts) {
+            std::size_t contributors = 0;
+            for (std::size_t m = 0; m < link->plan->members.size(); ++m) {
+                const consensus::PlanMember& member = link->plan->members[m];
+                if (!part.includes(m) || member.weightless || member.input.is_empty()) continue;
+                ++contributors;
+                at_work[member.peer] = decision.number;
+            }
+            if (before < least || contributors >= least) continue;
+            checkers_.violation(fmt::format("{}: {} peers are at work, and part {} is made of {}",
+                                            describe(decision),
+                                            before,
+                                            part.part,
+                                            contributors));
+            break;
+        }
+    }
+}
+
 bool SimulationJudge::keeps_a_majority(const Link& link) const {
     const Link* const previous = before(link);
     if (previous == nullptr) return true;
@@ -221,8 +256,8 @@ bool SimulationJudge::check_order(const robust::Order& order,
                                   const Link& link,
                                   std::set<PeerId>& reproached) {
     if (order.kind == robust::OrderKind::vouch || order.subject.is_empty()) return false;
-    const bool liar = options_.lie != ProtocolLie::none &&
-                      order.subject == scenario_.seats[*scenario_.liar].node->id();
+    const Seat* const seat = scenario_.find(order.subject);
+    const bool liar = seat != nullptr && seat->bad;
     if (liar && is_wanted(order)) return true;
     if (liar && is_on_its_way(order)) return false;
     // Nobody can tell a machine that hangs from one that keeps silent.

@@ -50,6 +50,7 @@ class SimulationJudge {
     void check_branches();
     void check_aggregators();
     void check_left_out();
+    void check_minimum();
     bool keeps_a_majority(const Link& link) const;
 
     bool is_wanted(const robust::Order& order) const;

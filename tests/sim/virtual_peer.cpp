@@ -104,6 +104,10 @@ Task<void> VirtualPeer::compute() {
     co_await node_.clock().sleep_for(from_seconds(seconds));
     const std::uint64_t begin = driver_->samples().end;
     const collab::CounterRange range{begin, begin + micro};
+    if (machine_.claims_s > 0) {
+        driver_->computed(range, train::GradientReport{}, machine_.claims_s);
+        co_return;
+    }
     const auto report = learner_->accumulate(range);
     if (!report || !report->finite || !accumulation_->added(range.size())) {
         failure_ = report ? "a gradient is not finite" : report.error().message();
@@ -193,14 +197,15 @@ Task<void> VirtualPeer::train() {
         if (next == Next::end) break;
         if (next == Next::compute) {
             co_await compute();
-        } else if (next == Next::wait) {
+        } else if (next == Next::wait || machine_.claims_s > 0) {
             const TimePoint look_at = node_.clock().now() + look_every;
             (void)co_await changed_.wait_until(node_.clock(), look_at);
         } else {
             co_await hand_in();
         }
     }
-    if (failure_.empty() && !kept_out_ && driver_->samples().size() > 0) co_await hand_in();
+    if (failure_.empty() && !kept_out_ && driver_->samples().size() > 0 && machine_.claims_s == 0)
+        co_await hand_in();
 }
 
 }  // namespace dedloc::lab

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "tests/sim/virtual_peer.h"
 
@@ -63,6 +64,7 @@ class VirtualRun {
         std::unique_ptr<VirtualPeer> peer;
         TimePoint next;       // joins or leaves
         bool counts = false;  // of those that train all the time
+        bool leaves = false;  // at its until_step
         std::uint64_t samples_before = 0;
     };
     static sim::WorldOptions world_options(const VirtualRunOptions& options) {
@@ -99,7 +101,8 @@ void VirtualRun::add_machines() {
         Seat seat;
         seat.node = &world_.add_node(node);
         seat.next = world_.now() + machine.joins_at;
-        seat.counts = !machine.aggregates && machine.stays == Duration(0);
+        seat.counts = !machine.aggregates && machine.stays == Duration(0) &&
+                      machine.claims_s == 0 && machine.from_step == 0 && machine.until_step == 0;
         seats_.push_back(std::move(seat));
     }
 }
@@ -140,9 +143,13 @@ Ok VirtualRun::come_and_go() {
             seat.node->kill();
             world_.run_task(seat.node->host().stop());
             seat.node->restart();
-            seat.next = world_.now() + machine.away;
+            seat.next = machine.until_step > 0 ? TimePoint::never() : world_.now() + machine.away;
         }
-        if (world_.now() < seat.next) continue;
+        const std::uint64_t newest = book_.told().newest();
+        if (seat.peer && machine.until_step > 0 && newest >= machine.until_step &&
+            !std::exchange(seat.leaves, true))
+            seat.peer->leave();
+        if (world_.now() < seat.next || newest < machine.from_step) continue;
         if (!seat.peer) {
             DEDLOC_TRY_VOID(start(i));
             seat.next =

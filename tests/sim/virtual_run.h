@@ -54,6 +54,11 @@ struct VirtualMachine {
     bool stubborn = false;  // goes on contributing although it is told that it errs
     Duration stays{0};
     Duration away{0};
+    // Instead of training it says that a micro-batch takes it so long, and hands nothing in.
+    double claims_s = 0;
+    // Once: from when this step is made until that one is. until_step 0: for good.
+    std::uint64_t from_step = 0;
+    std::uint64_t until_step = 0;
 };
 
 struct VirtualRunOptions {

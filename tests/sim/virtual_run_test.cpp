@@ -260,5 +260,41 @@ TEST(VirtualRun, more_than_a_group_holds_average_in_one_where_too_few_can_be_dia
         EXPECT_EQ(result->steps[i].members, 8u) << "step " << i;
 }
 
+// Samples a second in steps after the first few, with so many ghosts: each has a key of its own,
+// comes with a step, and has left by the next one.
+double speed_with_ghosts(std::size_t ghosts) {
+    constexpr std::uint64_t first_ghost_at = 4;
+    VirtualRunOptions options = small_run(false);
+    options.make_learner = [](const PeerId& peer) { return make_bowl(1000, peer); };
+    options.run.batch.target = 64;
+    options.run.averaging.round_deadline_min = 5s;
+    options.steps = first_ghost_at + 60;
+    VirtualMachine ghost = options.machines.front();
+    ghost.claims_s = 1;
+    for (std::size_t i = 0; i < ghosts; ++i) {
+        ghost.from_step = first_ghost_at + i;
+        ghost.until_step = ghost.from_step + 1;
+        options.machines.push_back(ghost);
+    }
+    const auto result = run_virtually(options);
+    EXPECT_TRUE(result) << result.error().message();
+    if (!result) return 0;
+    double samples = 0;
+    double from_s = 0;
+    for (const BookedStep& step : result->steps) {
+        if (step.step <= first_ghost_at) from_s = step.at_s;
+        if (step.step > first_ghost_at) samples += step.samples;
+    }
+    return samples / (result->steps.back().at_s - from_s);
+}
+
+// Plans that wait for time and samples that nobody brings.
+TEST(VirtualRun, a_ghost_with_a_new_key_a_step_takes_little_of_the_speed) {
+    const double alone = speed_with_ghosts(0);
+    const double with_ghosts = speed_with_ghosts(60);
+    RecordProperty("speed_kept", std::to_string(with_ghosts / alone));
+    EXPECT_GT(with_ghosts, 0.3 * alone) << alone;
+}
+
 }  // namespace
 }  // namespace dedloc::lab

@@ -11,7 +11,8 @@
 namespace dedloc::allreduce {
 
 double tau_of(const consensus::Plan& plan, std::uint32_t part, const CenteredClipRule& rule) {
-    return robust::part_tau(rule.tau, plan.parts[part].count, plan.parts.back().range().end());
+    const double whole = plan.tau > 0 ? plan.tau : rule.tau;
+    return robust::part_tau(whole, plan.parts[part].count, plan.parts.back().range().end());
 }
 
 ReducedPart CenteredClipReducer::reduce(const consensus::Plan& plan,

@@ -21,13 +21,14 @@ inline constexpr std::uint32_t centered_clip_number = 1;
 
 // The rule that a run fixes.
 struct CenteredClipRule {
-    double tau = 4;  // of the whole vector; a part's follows from its share
+    double tau = 0;  // of the whole vector; a part's follows from its share. 0: as plans say
     std::uint32_t iterations_max = 500;
     double eps = 1e-6;  // of tau
     double weight_cap = 2;
 };
 
-// The tau of a part of a plan, by its share of the vector.
+// The tau of a part of a plan, by its share of the vector: the plan's, or where it has none the
+// rule's.
 double tau_of(const consensus::Plan& plan, std::uint32_t part, const CenteredClipRule& rule);
 
 class CenteredClipReducer final : public Reducer {

@@ -93,7 +93,7 @@ TEST(CenteredClipReducer, RefusesNumbersThatAreNotFinite) {
     std::vector<float> bad = sums_of(3, 0);
     bad[8999] = std::numeric_limits<float>::quiet_NaN();
     inputs[3].encoded = encode_contribution(codec::CodecId::fp32, bad, plan.members[3].input);
-    const ReducedPart reduced = CenteredClipReducer({}).reduce(plan, 0, inputs);
+    const ReducedPart reduced = CenteredClipReducer({.tau = 4}).reduce(plan, 0, inputs);
     ASSERT_EQ(reduced.refused.size(), 1u);
     EXPECT_EQ(reduced.refused[0].member, 3u);
     EXPECT_FALSE(base::has_bit(reduced.included, 3));
@@ -110,7 +110,7 @@ TEST(CenteredClipReducer, TakesCarriedSamplesIntoTheirStretchOfTheMean) {
     for (std::size_t i = 4000; i < 4200; ++i) sums[i] = 32.0f;
     const std::vector<PartInput> inputs = {
         {0, encode_contribution(codec::CodecId::fp32, sums, plan.members[0].input)}};
-    const auto average = decoded(plan, CenteredClipReducer({}).reduce(plan, 0, inputs));
+    const auto average = decoded(plan, CenteredClipReducer({.tau = 4}).reduce(plan, 0, inputs));
     EXPECT_EQ(average[3999], 1.0f);
     EXPECT_EQ(average[4000], 2.0f);
     EXPECT_EQ(average[4199], 2.0f);
@@ -119,7 +119,7 @@ TEST(CenteredClipReducer, TakesCarriedSamplesIntoTheirStretchOfTheMean) {
 
 TEST(CenteredClipReducer, GivesZeroOfNothingAndTheMedianOfBuffers) {
     consensus::Plan plan = sixteen_members(codec::CodecId::fp32);
-    EXPECT_EQ(mean_of(decoded(plan, CenteredClipReducer({}).reduce(plan, 0, {}))), 0.0);
+    EXPECT_EQ(mean_of(decoded(plan, CenteredClipReducer({.tau = 4}).reduce(plan, 0, {}))), 0.0);
     plan.bounded_count = 1000;
     plan.parts = {{0, 1000, 0}, {1000, clip_elements, 0}};
     const auto average =

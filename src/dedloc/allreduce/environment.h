@@ -15,6 +15,7 @@
 #include "dedloc/allreduce/failed_owners.h"
 #include "dedloc/allreduce/part_store.h"
 #include "dedloc/allreduce/reducer.h"
+#include "dedloc/base/token_bucket.h"
 #include "dedloc/codec/chooser.h"
 #include "dedloc/codec/codec.h"
 #include "dedloc/links/patience.h"
@@ -111,6 +112,9 @@ struct TransferState {
     FailedOwners failed_owners{};
     links::UnreachablePeers unreachable{};
     std::optional<TimePoint> clipped_told{};
+    // Members that weigh nothing may let the others wait in a few exchanges, and then in two a
+    // minute. Identities cost nothing.
+    TokenBucket waits_for_weightless{8, 1.0 / 30};
 };
 
 }  // namespace dedloc::allreduce

@@ -18,8 +18,20 @@ Pacing::Pacing(const Transfer& transfer) : transfer_(transfer) {
 }
 
 bool Pacing::is_waited_for(std::uint32_t member) const {
+    if (given_up_.contains(member)) return false;
     return member == transfer_.me || !doubtful_.contains(member) || arrived_.contains(member) ||
            transfer_.now() < transfer_.started + time_to_begin();
+}
+
+Duration Pacing::grace() const {
+    if (!transfer_.state.waits_for_weightless.has(transfer_.now())) return Duration(0);
+    const Duration answer = transfer_.environment.patience.with_answer();
+    return std::max<Duration>(answer, (transfer_.now() - transfer_.started) / 2);
+}
+
+void Pacing::do_not_wait_for(std::uint32_t member) {
+    if (given_up_.empty()) (void)transfer_.state.waits_for_weightless.take(transfer_.now());
+    given_up_.insert(member);
 }
 
 // How long a part takes until it is closed, on average.

@@ -24,6 +24,15 @@ class Pacing {
 
     bool doubts_somebody() const { return !doubtful_.empty(); }
     bool is_waited_for(std::uint32_t member) const;
+    // Is it one whose contribution weighs nothing in the plan?
+    bool is_weightless(std::uint32_t member) const {
+        return transfer_.plan.members[member].weightless;
+    }
+    // How long members that weigh nothing are waited for when all others are there: a moment, and
+    // not at all when too many have let the others wait.
+    Duration grace() const;
+    // It has let the others wait in vain.
+    void do_not_wait_for(std::uint32_t member);
     // Lost since the exchange began, and not back.
     bool is_gone(std::uint32_t member) const;
     void lose(std::uint32_t member) { gone_.insert(member); }
@@ -57,6 +66,7 @@ class Pacing {
     const Transfer& transfer_;
     std::set<std::uint32_t> doubtful_;            // members of which nothing was in newest commits
     std::set<std::uint32_t> gone_;                // members we lost on the way
+    std::set<std::uint32_t> given_up_;            // weightless members that let us wait
     std::map<std::uint32_t, TimePoint> arrived_;  // the newest from each member
     std::size_t opened_ = 0;
     std::size_t closed_ = 0;  // of them

@@ -49,7 +49,8 @@ double mean_weight(const consensus::Plan& plan, std::uint32_t part, std::uint32_
 }
 
 double reduction_weight(const consensus::Plan& plan, std::uint32_t part, std::uint32_t member) {
-    return plan.members[member].weightless ? 0 : mean_weight(plan, part, member);
+    const consensus::PlanMember& of = plan.members[member];
+    return of.weightless ? 0 : mean_weight(plan, part, member) * consensus::trust_factor(of.trust);
 }
 
 PartMeans::PartMeans(const consensus::Plan& plan,
@@ -71,7 +72,8 @@ void PartMeans::read(std::size_t member, std::size_t first, std::span<float> out
 
 std::vector<double> PartMeans::weights() const {
     std::vector<double> weights;
-    for (const auto& segments : segments_) weights.push_back(mean_of(segments));
+    for (const PartInput& input : inputs_)
+        weights.push_back(reduction_weight(plan_, part_, input.member));
     return weights;
 }
 

@@ -86,11 +86,37 @@ Task<void> PartOwner::contribute_own(std::vector<std::uint32_t> parts, std::uint
 }
 
 void PartOwner::close_if_ready(Reduction& reduction) {
-    const auto is_awaited = [this](std::uint32_t member) { return pacing_.is_waited_for(member); };
-    if (reduction.closed || std::ranges::any_of(reduction.waiting, is_awaited)) return;
+    const auto is_awaited = [this](std::uint32_t member) {
+        return pacing_.is_waited_for(member) && !pacing_.is_weightless(member);
+    };
+    if (reduction.closed || std::ranges::any_of(reduction.waiting, is_awaited) ||
+        waits_only_a_moment(reduction))
+        return;
     reduction.closed = true;
     if (reduction.repair == 0) pacing_.part_closed();
     scope_.spawn("reduce", reduce(reductions_.at({reduction.repair, reduction.part})));
+}
+
+// Nobody is missing but members that weigh nothing: they are waited for, but not for long.
+bool PartOwner::waits_only_a_moment(Reduction& reduction) {
+    std::vector<std::uint32_t> missing;
+    for (const std::uint32_t member : reduction.waiting)
+        if (pacing_.is_weightless(member) && pacing_.is_waited_for(member))
+            missing.push_back(member);
+    if (missing.empty()) return false;
+    if (!reduction.grace_ends) {
+        reduction.grace_ends = transfer_.now() + pacing_.grace();
+        scope_.spawn("wait a moment",
+                     close_after_grace(reductions_.at({reduction.repair, reduction.part})));
+    }
+    if (transfer_.now() < *reduction.grace_ends) return true;
+    for (const std::uint32_t member : missing) pacing_.do_not_wait_for(member);
+    return false;
+}
+
+Task<void> PartOwner::close_after_grace(std::shared_ptr<Reduction> reduction) {
+    co_await environment_.node.clock.sleep_until(*reduction->grace_ends);
+    close_if_ready(*reduction);
 }
 
 Task<void> PartOwner::close_at(TimePoint deadline, std::uint32_t repair) {

@@ -17,6 +17,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -40,6 +41,7 @@ struct Reduction {
     std::map<std::uint32_t, PartInput> inputs;
     std::vector<std::uint32_t> arrival;
     std::set<std::uint32_t> waiting;         // members whose contribution may still come
+    std::optional<TimePoint> grace_ends;     // only such as weigh nothing are missing
     std::size_t bytes = 0;                   // held by this reduction
     bool closed = false;                     // reducing or done
     std::unique_ptr<runtime::Event> summed;  // of one that collects: `sum` is there
@@ -84,6 +86,8 @@ class PartOwner {
 
   private:
     void close_if_ready(Reduction& reduction);
+    bool waits_only_a_moment(Reduction& reduction);
+    Task<void> close_after_grace(std::shared_ptr<Reduction> reduction);
     void close_all(std::uint32_t repair, bool collected_only);
     Reduction* oldest_open(std::uint32_t repair);
     Task<void> wait_for_room(std::uint32_t member,

@@ -5,7 +5,9 @@
 #include <set>
 
 #include "dedloc/allreduce/part_means.h"
+#include "dedloc/base/float_environment.h"
 #include "dedloc/robust/centered_clip.h"
+#include "dedloc/robust/spread.h"
 
 namespace dedloc::allreduce {
 namespace {
@@ -89,6 +91,7 @@ void ProofRows::look_at(std::uint32_t part) {
     }
     error += squared_error(codec, sums.squared_distance, elements);
     average.projected = sums.projected;
+    average.squared_length = sums.squared_distance;
     average.codec_error = std::min(std::sqrt(error), codec_error_max * average.tau);
 }
 
@@ -160,6 +163,33 @@ Result<robust::Row> ProofRows::row(std::uint32_t owner,
             sums[i], average.tau, average.projected, average.weights[member] / weight_of_one());
     }
     return maker.row();
+}
+
+// In all parts that have rows.
+bool ProofRows::is_whole(std::uint32_t member) const {
+    for (std::uint32_t part = 0; part < looked_at_.size(); ++part)
+        if (is_proved(part) && !(looked_at_[part].weights[member] > 0)) return false;
+    return true;
+}
+
+// A contribution that is not in all parts is further from the others than it was.
+ProofRows::Size ProofRows::size(
+    const std::map<std::uint32_t, std::vector<robust::Row>>& rows) const {
+    const FloatEnvironmentGuard guard;
+    std::vector<std::vector<robust::Row>> whole;
+    std::vector<std::vector<robust::Row>> all;
+    for (const auto& [member, of_member] : rows) {
+        if (!weighs_anywhere(member)) continue;
+        all.push_back(of_member);
+        if (is_whole(member)) whole.push_back(of_member);
+    }
+    double squares = 0;
+    for (const Average& average : looked_at_) squares = squares + average.squared_length;
+    Size size;
+    size.length = std::sqrt(squares);
+    size.distance = robust::typical_distance(whole.size() < 2 ? all : whole);
+    if (all.size() < 2) size.distance = size.length;
+    return size;
 }
 
 Ok ProofRows::check_sums(std::uint32_t owner, const std::vector<const robust::Row*>& rows) const {

@@ -12,6 +12,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -29,6 +30,10 @@ struct ReducedAverage {
 
 class ProofRows {
   public:
+    struct Size {
+        double length = 0;    // of the average
+        double distance = 0;  // of an honest contribution from the honest mean (robust/spread.h)
+    };
     // `averages`: one a part, in order, sound; of those without bytes there are no rows. `workers`
     // help.
     ProofRows(std::shared_ptr<const consensus::Plan> plan,
@@ -50,6 +55,9 @@ class ProofRows {
     // Do the rows about this owner say that it reduced rightly? One row a member of the plan;
     // nullptr: it has none. Errors: conflict.
     Ok check_sums(std::uint32_t owner, const std::vector<const robust::Row*>& rows) const;
+    // How long the average is, and how far honest contributions are from their mean; of one
+    // contributor: how long it is. By the rows of all who weigh, by member.
+    Size size(const std::map<std::uint32_t, std::vector<robust::Row>>& rows) const;
     // Must this member's rows be there before anything is certified?
     bool weighs_anywhere(std::uint32_t member) const;
 
@@ -57,6 +65,7 @@ class ProofRows {
     struct Average {
         double tau = 0;
         double codec_error = 0;
+        double squared_length = 0;
         robust::Projected projected{};
         std::vector<double> weights;  // of each member, capped; 0: it is not in it
     };
@@ -66,6 +75,7 @@ class ProofRows {
                                       std::uint32_t member,
                                       const SharedBytes& encoded) const;
     double weight_of_one() const;
+    bool is_whole(std::uint32_t member) const;
 
     const std::shared_ptr<const consensus::Plan> whole_plan_;
     const consensus::Plan& plan_;

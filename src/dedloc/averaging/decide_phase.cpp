@@ -36,17 +36,22 @@ consensus::Decision DecidePhase::make_decision(const Attempt& attempt) const {
             for (const auto& [index, part] : exchange->finished()) parts.push_back(part);
         const double samples = consensus::committed_samples(
             exchange->plan(), parts, environment_.options.vector_count);
-        if (samples > 0) {
+        const bool enough =
+            leaves_out_minimum(environment_.options.bugs, base) ||
+            base.protection.check_minimum(exchange->plan(), parts, base.number, base.voters);
+        if (samples > 0 && enough) {
             plan = &exchange->plan();
             decision.kind = consensus::DecisionKind::commit;
             decision.plan = wire::encode(*plan);
             decision.parts = std::move(parts);
             decision.proof = attempt.proof;
+            decision.size = attempt.size;
             decision.branch_samples += samples;
         }
     }
     decision.orders = judge_.orders_for(base, decision);
     decision.next_voters = next_voters(base, decision, plan);
+    base.protection.carry_into(decision, plan);
     return decision;
 }
 

@@ -193,7 +193,7 @@ class RoundByHand : public ::testing::Test {
     const security::ToyVerifier verifier_;
     mutable runtime::WorkInPlace workers_;
     const EvidenceRules rules_;
-    allreduce::CenteredClipRule rule_;
+    allreduce::CenteredClipRule rule_{.tau = 4};
     std::vector<security::ToySigner> signers_;
     std::shared_ptr<const consensus::Plan> plan_;
     Bytes plan_bytes_;

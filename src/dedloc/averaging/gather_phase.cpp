@@ -93,13 +93,18 @@ Duration GatherPhase::patience(bool enough) const {
 // A voter, or one whose samples we have seen in a step.
 bool GatherPhase::is_proved(const PeerId& peer, const consensus::Base& base) const {
     if (base.barring(peer) != nullptr) return false;
+    if (base.protection.rules.on && !base.weighs(peer)) return false;
     return base.is_voter(peer) || environment_.roster.has_contributed(peer);
 }
 
 bool GatherPhase::may_be_waited_for(const PeerId& peer, const consensus::Base& base) {
     if (base.barring(peer) != nullptr) return false;
-    return is_proved(peer, base) ||
-           newcomers_.waits_for(peer, base.previous, base.voters.size(), environment_.now());
+    if (is_proved(peer, base)) return true;
+    // One that weighs nothing must not delay those who do.
+    const bool weightless = base.protection.rules.on && !base.weighs(peer);
+    if (weightless && since_ && environment_.now() > *since_ + parts_.patience.with_answer())
+        return false;
+    return newcomers_.waits_for(peer, base.previous, base.voters.size(), environment_.now());
 }
 
 GatherPhase::Gathered GatherPhase::look(const consensus::Base& base) {
@@ -112,6 +117,7 @@ GatherPhase::Gathered GatherPhase::look(const consensus::Base& base) {
     const std::uint64_t own = parts_.open.input() ? parts_.open.input()->input.weight_max() : 0;
     gathered.weight = gathered.brought + own;
     gathered.weighs |= own > 0 && base.weighs(environment_.me());
+    gathered.weighs = gathered.weighs && makes_a_step(base);
     for (const auto& [peer, announced] : parts_.announcements.all())
         if (announced.announce.previous == base.previous && !announced.announce.aggregator)
             gathered.here.insert(peer);
@@ -127,6 +133,24 @@ GatherPhase::Gathered GatherPhase::look(const consensus::Base& base) {
         gathered.missing, [&](const PeerId& peer) { return is_proved(peer, base); }));
     if (gathered.brought == 0) look_for_others(gathered, base);
     return gathered;
+}
+
+// A robust step has a minimum.
+bool GatherPhase::makes_a_step(const consensus::Base& base) const {
+    if (!base.protection.rules.on || leaves_out_minimum(environment_.options.bugs, base))
+        return true;
+    consensus::Plan plan;
+    const auto add = [&](const PeerId& peer, const consensus::MemberInput& input) {
+        consensus::PlanMember member;
+        member.peer = peer;
+        member.input = input;
+        member.weightless = !base.weighs(peer);
+        plan.members.push_back(std::move(member));
+    };
+    for (const auto& [peer, announced] : parts_.announcements.fresh(base))
+        add(peer, announced->announce.input);
+    if (parts_.open.input()) add(environment_.me(), parts_.open.input()->input);
+    return base.protection.check_minimum(plan, /*parts=*/{}, base.number, base.voters).has_value();
 }
 
 // Others live, but none who brings anything has announced, and these are not known to stand here:
@@ -160,7 +184,7 @@ Task<void> GatherPhase::gather(consensus::Base base) {
     environment_.listener.round_wanted();
     // A leader that brings nothing may have looked on for long when the first contribution comes:
     // the others are not late before that.
-    std::optional<TimePoint> since;
+    since_.reset();
     bool was_lonely = false;
     // While another one may lead as well, nobody is held up.
     average_takes_ = Duration(0);
@@ -168,23 +192,23 @@ Task<void> GatherPhase::gather(consensus::Base base) {
     for (;;) {
         const Gathered gathered = look(base);
         if (gathered.weight == 0)
-            since.reset();
-        else if (!since)
-            since = environment_.now();
+            since_.reset();
+        else if (!since_)
+            since_ = environment_.now();
         // Those who load the state are waited for as long as our link is busy with it.
         const bool loading = gathered.loading && of_newcomers > Duration(0);
         const bool some = !gathered.missing.empty() || gathered.lonely;
         if (!some && !loading && parts_.open.input() && gathered.weighs) co_return;
         // The first newcomer is there, and the next ones may be about to come.
         const bool lonely = gathered.lonely || loading;
-        if (was_lonely && !lonely && since) since = environment_.now();
+        if (was_lonely && !lonely && since_) since_ = environment_.now();
         // Newcomers alone make no step; but those who follow us must not take us for gone.
         const bool waits = some || !parts_.open.input() || !gathered.weighs;
         const bool enough = gathered.weighs && are_enough(gathered);
         const Duration usual = waits ? patience(enough) : Duration(0);
         was_lonely = lonely && of_newcomers > usual;
         const Duration time = lonely ? std::max(usual, of_newcomers) : usual;
-        limit_ = since ? *since + time : TimePoint::never();
+        limit_ = since_ ? *since_ + time : TimePoint::never();
         if (environment_.now() >= limit_) {
             give_up_waiting(gathered, time);
             co_return;
@@ -192,7 +216,7 @@ Task<void> GatherPhase::gather(consensus::Base base) {
         const TimePoint next = std::min(limit_, environment_.now() + 200ms);
         (void)co_await parts_.open.changed().wait_until(environment_.node.clock, next);
         // A machine that slept has waited for nobody meanwhile: what they sent is still to be read.
-        if (since) since = *since + std::max(environment_.now() - next, Duration(0));
+        if (since_) since_ = *since_ + std::max(environment_.now() - next, Duration(0));
     }
 }
 

@@ -1,5 +1,6 @@
 // GatherPhase: the leader waits for those who are expected to announce themselves.
 #pragma once
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -30,7 +31,7 @@ class GatherPhase final : public Phase {
     struct Gathered {
         std::uint64_t brought = 0;  // samples, by others
         std::uint64_t weight = 0;   // with our own
-        bool weighs = false;        // some of it is of members that weigh
+        bool weighs = false;        // of members that weigh, and enough for a step
         std::set<PeerId> here;
         std::vector<PeerId> missing;     // expected, and waited for
         std::size_t missing_proved = 0;  // of them, those who have brought something before
@@ -40,6 +41,7 @@ class GatherPhase final : public Phase {
 
     Task<void> gather(consensus::Base base);
     Gathered look(const consensus::Base& base);
+    bool makes_a_step(const consensus::Base& base) const;
     bool is_proved(const PeerId& peer, const consensus::Base& base) const;
     bool may_be_waited_for(const PeerId& peer, const consensus::Base& base);
     void look_for_others(Gathered& gathered, const consensus::Base& base);
@@ -52,6 +54,8 @@ class GatherPhase final : public Phase {
     RoundParts& parts_;
     const Environment& environment_;
     TimePoint limit_ = TimePoint::never();
+    // When those who are missing began to be late; nothing: nobody brings anything yet.
+    std::optional<TimePoint> since_;
     std::uint32_t lonely_turns_ = 0;  // how often we have led it and nobody came
     TimePoint lonely_since_;          // the first of them
     links::ServedLink served_;        // since we led the last time

@@ -201,10 +201,12 @@ Task<Result<void>> Judge::check_proof(std::shared_ptr<const consensus::Plan> pla
     for (std::size_t part = 0; part < decision->parts.size(); ++part)
         if (proof->draw.parts[part].signed_bytes() != decision->parts[part].signed_bytes())
             co_return not_proved("its proof is of other averages");
+    const auto table = rows_of(environment_.verifier, *plan, *proof);
+    if (table && decision->size != size_of_step(*rows, *table))
+        co_return not_proved("it says of its size what its rows do not");
     if (environment_.options.bugs.rows_unchecked) co_return Result<void>();
     if (!contradicting_owners(proof->draw).empty())
         co_return not_proved("an owner reduced what nobody had committed to");
-    const auto table = rows_of(environment_.verifier, *plan, *proof);
     if (!table) co_return table.error();
     for (std::size_t place = 0; place < rows->owners().size(); ++place) {
         const std::uint32_t owner = rows->owners()[place];

@@ -21,7 +21,8 @@ struct Attempt {
     std::uint32_t ballot = 0;
     Duration average_takes{0};  // of gather: over our link, to a newcomer; 0: not known
     std::shared_ptr<allreduce::Exchange> exchange{};  // of plan; null: nobody brings anything
-    Digest proof{};  // of prove, in robust runs; zero: the averages are not proved
+    Digest proof{};              // of prove, in robust runs; zero: the averages are not proved
+    consensus::StepSize size{};  // of prove, as the proof tells it
     std::vector<consensus::FinishedPart> proved{};  // those, while others may still come
     bool decided = false;                           // of decide
 };
@@ -45,5 +46,15 @@ class Phase {
     // Called several times a second, whether this peer leads or not.
     virtual void tick() {}
 };
+
+// A liar of simulations makes plans alone where it is fewer than a third of the voters: two voters,
+// one of whom lies, decide nothing.
+inline bool plans_alone(const consensus::PlantedBugs& bugs, const consensus::Base& base) {
+    constexpr std::size_t voters_least = 4;
+    return bugs.plans_alone && base.voters.size() >= voters_least;
+}
+inline bool leaves_out_minimum(const consensus::PlantedBugs& bugs, const consensus::Base& base) {
+    return bugs.plans_alone ? plans_alone(bugs, base) : bugs.minimum_unchecked;
+}
 
 }  // namespace dedloc::averaging

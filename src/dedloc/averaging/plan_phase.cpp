@@ -23,6 +23,12 @@ Task<PhaseEnd> PlanPhase::begin(std::shared_ptr<Attempt> attempt) {
             question.not_owners.insert(peer);
     auto planned = plan_round(question);
     if (!planned) co_return PhaseEnd::go_on;  // the attempt is aborted by all
+    const Ok enough = attempt->base.protection.check_minimum(
+        planned->plan, /*parts=*/{}, attempt->base.number, attempt->base.voters);
+    if (!enough && !leaves_out_minimum(environment_.options.bugs, attempt->base)) {
+        parts_.reports.note(RoundNote::Kind::aborted, {}, "waiting: " + enough.error().message());
+        co_return PhaseEnd::go_on;
+    }
     environment_.listener.note({RoundNote::Kind::plan_made,
                                 environment_.me(),
                                 std::move(planned->text),
@@ -45,6 +51,7 @@ std::optional<LastToCome> PlanPhase::last_came(const consensus::Base& base) cons
 std::map<PeerId, Announce> PlanPhase::announces_for(const consensus::Base& base) const {
     std::map<PeerId, Announce> announces;
     announces[environment_.me()] = own_announcement(parts_, base);
+    if (plans_alone(environment_.options.bugs, base)) return announces;
     for (const auto& [peer, announced] : parts_.announcements.fresh(base)) {
         if (announces.size() >= environment_.options.members_max) break;
         announces[peer] = announced->announce;

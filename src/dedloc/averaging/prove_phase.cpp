@@ -40,6 +40,8 @@ Task<void> ProvePhase::prove(std::shared_ptr<Attempt> attempt, std::shared_ptr<O
     if (!adds_up) co_return;
     attempt->proof = store_.put(wire::encode(*proof));
     attempt->proved = proof->draw.parts;
+    const auto table = rows_of(environment_.verifier, open->plan(), *proof);
+    if (table) attempt->size = size_of_step(*open->rows, *table);
 }
 
 // ---- asking -------------------------------------------------------------------------------------
@@ -50,9 +52,15 @@ Task<void> ProvePhase::ask(std::shared_ptr<OpenProof> open,
                            Bytes message,
                            std::shared_ptr<Heard> heard) {
     const PeerId peer = open->plan().members[member].peer;
-    const TimePoint least = environment_.now() + parts_.patience.with_answer() * 4;
-    const TimePoint until = std::max(open->exchange->round_deadline(), least);
+    const bool weightless = open->plan().members[member].weightless;
+    const Duration answer = parts_.patience.with_answer();
+    const TimePoint least = environment_.now() + answer * 4;
+    // A member that weighs nothing must not delay the others.
+    const TimePoint until = weightless ? environment_.now() + answer
+                                       : std::max(open->exchange->round_deadline(), least);
     auto reply = co_await environment_.host.call(peer, method, std::move(message), until);
+    if (weightless && !reply) weightless_.failed(peer, environment_.now());
+    if (weightless && reply) weightless_.came(peer);
     if (!reply) co_return;
     auto objections = wire::decode<Objections>(*reply);
     if (objections) heard->emplace(member, *std::move(objections));
@@ -61,13 +69,18 @@ Task<void> ProvePhase::ask(std::shared_ptr<OpenProof> open,
 Task<std::shared_ptr<ProvePhase::Heard>> ProvePhase::ask_all(std::shared_ptr<OpenProof> open,
                                                              std::string method,
                                                              Bytes message,
-                                                             std::vector<Task<void>> besides) {
+                                                             std::vector<Task<void>> besides,
+                                                             Asked asked) {
     const auto heard = std::make_shared<Heard>();
-    std::vector<Task<void>> asked = std::move(besides);
-    for (std::uint32_t member = 0; member < open->plan().members.size(); ++member)
-        if (open->plan().members[member].peer != environment_.me())
-            asked.push_back(ask(open, member, method, message, heard));
-    if (!asked.empty()) co_await runtime::all_of(std::move(asked));
+    std::vector<Task<void>> questions = std::move(besides);
+    for (std::uint32_t member = 0; member < open->plan().members.size(); ++member) {
+        const consensus::PlanMember& of = open->plan().members[member];
+        const bool may = !of.weightless || (asked == Asked::all &&
+                                            weightless_.waits_for(of.peer, environment_.now()));
+        if (of.peer != environment_.me() && may)
+            questions.push_back(ask(open, member, method, message, heard));
+    }
+    if (!questions.empty()) co_await runtime::all_of(std::move(questions));
     co_return heard;
 }
 
@@ -145,7 +158,8 @@ Task<bool> ProvePhase::rows(std::shared_ptr<OpenProof> open, std::shared_ptr<Pro
     const auto own = std::make_shared<std::optional<Result<Objections>>>();
     std::vector<Task<void>> besides;
     besides.push_back(answer_draw(open, proof->draw, own));
-    const auto heard = co_await ask_all(open, draw_method, std::move(message), std::move(besides));
+    const auto heard =
+        co_await ask_all(open, draw_method, std::move(message), std::move(besides), Asked::all);
     Result<Objections> mine = **std::move(own);
     if (!mine) {
         parts_.reports.note(RoundNote::Kind::aborted, {}, mine.error().message());

@@ -14,6 +14,7 @@
 #include "dedloc/averaging/docket.h"
 #include "dedloc/averaging/judge.h"
 #include "dedloc/averaging/phase.h"
+#include "dedloc/averaging/weightless_waits.h"
 
 namespace dedloc::averaging {
 
@@ -37,6 +38,7 @@ class ProvePhase final : public Phase {
 
   private:
     using Heard = std::map<std::uint32_t, Objections>;  // by member
+    enum class Asked { all, who_weighs };
     Task<void> prove(std::shared_ptr<Attempt> attempt, std::shared_ptr<OpenProof> open);
     Task<bool> nonces(std::shared_ptr<OpenProof> open);
     Task<bool> rows(std::shared_ptr<OpenProof> open, std::shared_ptr<Proof> proof);
@@ -49,7 +51,8 @@ class ProvePhase final : public Phase {
     Task<std::shared_ptr<Heard>> ask_all(std::shared_ptr<OpenProof> open,
                                          std::string method,
                                          Bytes message,
-                                         std::vector<Task<void>> besides);
+                                         std::vector<Task<void>> besides,
+                                         Asked asked = Asked::who_weighs);
     Task<void> answer_draw(std::shared_ptr<OpenProof> open,
                            DrawMessage draw,
                            std::shared_ptr<std::optional<Result<Objections>>> own);
@@ -73,6 +76,7 @@ class ProvePhase final : public Phase {
     Judge& judge_;
     Docket& docket_;
     EvidenceStore& store_;
+    WeightlessWaits weightless_;
 };
 
 }  // namespace dedloc::averaging

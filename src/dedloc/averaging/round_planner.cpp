@@ -195,9 +195,11 @@ std::vector<planner::PeerRates> RoundPlanner::rates_of(
         rate.download_per_s = per_s(announce.download_bytes_per_s);
         rate.contributes = !announce.input.is_empty();
         rate.receives = !announce.aggregator;
-        // A peer that cannot be dialled cannot be sure that every member has a connection to it.
-        rate.owns_allowed = announce.dialable && !announce.leaving && !partitioned.contains(peer) &&
-                            !question_.not_owners.contains(peer);
+        // A peer that cannot be dialled cannot be sure that every member has a connection to it; a
+        // newcomer that weighs nothing must not be able to delay the others.
+        const bool trusted = announce.aggregator || question_.base.weighs(peer);
+        rate.owns_allowed = announce.dialable && !announce.leaving && trusted &&
+                            !partitioned.contains(peer) && !question_.not_owners.contains(peer);
         rates.push_back(rate);
     }
     std::vector<double*> up;
@@ -410,6 +412,8 @@ Result<PlannedRound> RoundPlanner::plan() const {
     plan.reducer = question_.options.reducer_number();
     plan.codec = static_cast<std::uint32_t>(question_.options.codec);
     plan.bounded_count = question_.options.bounded_count;
+    plan.tau = base.protection.tau();
+    plan.length_max = base.protection.length_max();
     std::map<PeerId, Announce> announces = question_.announces;
     const std::string without = leave_out_slow(announces, plan.left_out);
     DEDLOC_TRY(const Division division, divide_all(std::move(announces)));
@@ -420,7 +424,8 @@ Result<PlannedRound> RoundPlanner::plan() const {
                                 announce.dialable,
                                 announce.aggregator,
                                 !announce.aggregator && !question_.base.weighs(peer),
-                                announce.checks});
+                                announce.checks,
+                                announce.aggregator ? 0 : base.protection.trust_of(peer)});
     if (division.grid)
         set_parts(plan, *division.grid);
     else

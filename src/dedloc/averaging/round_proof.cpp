@@ -127,4 +127,9 @@ Result<RowTable> rows_of(const security::Verifier& verifier,
     return table;
 }
 
+consensus::StepSize size_of_step(const allreduce::ProofRows& rows, const RowTable& table) {
+    const allreduce::ProofRows::Size size = rows.size(table);
+    return {.length = size.length, .distance = size.distance};
+}
+
 }  // namespace dedloc::averaging

@@ -10,7 +10,9 @@
 #include <memory>
 #include <vector>
 
+#include "dedloc/allreduce/proof_rows.h"
 #include "dedloc/averaging/proof_messages.h"
+#include "dedloc/consensus/protection.h"
 #include "dedloc/robust/rows.h"
 #include "dedloc/security/signer.h"
 
@@ -53,6 +55,8 @@ Result<std::vector<robust::Row>> rows_of(const security::Verifier& verifier,
 Result<RowTable> rows_of(const security::Verifier& verifier,
                          const consensus::Plan& plan,
                          const Proof& proof);
+// How large a step is, as its rows tell.
+consensus::StepSize size_of_step(const allreduce::ProofRows& rows, const RowTable& table);
 
 // A commit whose averages are proved.
 struct ProvedRound {

@@ -143,6 +143,8 @@ void add_peer_options(CLI::App& command, peer::PeerOptions& peer) {
                        "folder, of this peer alone, that gets a copy of every checkpoint that it "
                        "keeps, and the name `latest`");
     command.add_flag("--flip-signs", peer.flips_signs)->group("");
+    command.add_option("--flip-from", peer.flips_from)->group("");
+    command.add_option("--accomplice", peer.accomplice)->group("");
     command.add_option("--on-checkpoint",
                        peer.on_checkpoint,
                        "shell command after every checkpoint; $1 its folder, $2 its step, $3 the "

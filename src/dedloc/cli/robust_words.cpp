@@ -22,23 +22,24 @@ std::string robust_section() {
         "# something else is told, then kept out.\n"
         "[robust]\n"
         "reducer = \"{}\"\n"
-        "tau = {:.1f}                # length of an honest mean gradient; see the page to choose "
-        "it\n"
+        "tau = \"auto\"             # how far an honest contribution may be from the average;\n"
+        "                         # auto: as the run measures it\n"
         "iterations_max = {}\n"
         "eps = {:g}              # of tau: shorter steps end the iterations\n"
         "weight_cap = {:.1f}         # no contribution weighs more than so many median ones\n"
         "check = {:g}           # of all contributions are computed again; 0: none\n"
         "tolerance = {:.1f}          # of such a gradient, relative; 0: 0.002, of bf16 0.02\n"
         "probation = {}            # right contributions before a new key weighs anything\n"
+        "trust_after = {}         # steps until it weighs as much as others, checked in each\n"
         "quorum = \"{}\"     # two thirds of the votes, against voters that lie; or \"majority\"\n",
         usual.reducer,
-        usual.tau,
         usual.iterations_max,
         usual.eps,
         usual.weight_cap,
         usual.check,
         usual.tolerance,
         usual.probation,
+        usual.trust_after,
         usual.quorum);
 }
 
@@ -68,11 +69,13 @@ std::vector<std::string> robust_lines(const run::RunFile& run,
                         of.inputs_bytes / 1e6,
                         of.extra_bytes / 1e3),
             fmt::format("of {} peers {} may send poison and {} may lie when they vote; a new key "
-                        "weighs nothing before {} right contributions",
+                        "weighs nothing before {} right contributions, and little in the {} steps "
+                        "after them, in all of which it is checked",
                         peers,
                         of.liars_max,
                         of.voters_max,
-                        run.robust->probation)};
+                        run.robust->probation,
+                        run.robust->trust_after)};
 }
 
 std::string robust_problem(const run::RunFile& run, std::size_t peers) {

@@ -16,6 +16,7 @@ AggregatorBackend::AggregatorBackend(BackendContext context)
               context_.options.bugs),
       parts_(kept_bytes(context_.options)) {
     if (checks_newcomers(context_.options.run)) ledger_.let_newcomers_weigh_nothing();
+    ledger_.protect(protection_rules(context_.options.run));
     averaging::Environment round{context_.node,
                                  context_.host,
                                  context_.signer,

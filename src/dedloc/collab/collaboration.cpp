@@ -458,13 +458,18 @@ void CollaborationImpl::state_is(std::shared_ptr<const state::Snapshot> state) {
 }
 
 void CollaborationImpl::applied(const events::StepMade& made) {
+    const bool unprotected = made.at_work && *made.at_work < consensus::contributors_least;
     tell(made,
          {},
-         fmt::format("step {}: {} samples of {} peer{}",
+         fmt::format("step {}: {} samples of {} peer{}{}",
                      made.step,
                      number(made.samples),
                      made.contributors,
-                     made.contributors == 1 ? "" : "s"));
+                     made.contributors == 1 ? "" : "s",
+                     unprotected ? fmt::format("; not protected yet: {} of {}",
+                                               *made.at_work,
+                                               consensus::contributors_least)
+                                 : std::string()));
     check_stop_conditions();
     membership_->push_now();
 }

@@ -26,6 +26,7 @@ NativeBackend::NativeBackend(BackendContext context)
       evidence_log_(context_.node),
       judge_(ledger_, context_.judge) {
     if (checks_newcomers(context_.options.run)) ledger_.let_newcomers_weigh_nothing();
+    ledger_.protect(protection_rules(context_.options.run));
 }
 
 NativeBackend::~NativeBackend() = default;
@@ -144,7 +145,8 @@ Task<Result<void>> NativeBackend::host(std::shared_ptr<const state::Snapshot> in
                                                   context_.signer,
                                                   initial->step(),
                                                   static_cast<double>(initial->info().samples),
-                                                  orders_before(initial->step()));
+                                                  orders_before(initial->step()),
+                                                  protection_before());
     DEDLOC_CO_TRY_VOID(follower_->begin(genesis, published->root()));
     engine_->begin_run();
     certificate_log_.add(genesis);
@@ -154,16 +156,32 @@ Task<Result<void>> NativeBackend::host(std::shared_ptr<const state::Snapshot> in
     co_return Result<void>();
 }
 
-// Those of the certificates beside the checkpoint that the run goes on from. Chains that nobody
-// signed have none.
-std::vector<robust::Order> NativeBackend::orders_before(std::uint64_t step) const {
+// The newest of the certificates beside the checkpoint that the run goes on from. Chains that
+// nobody signed have none.
+std::optional<consensus::Decision> NativeBackend::decision_before() const {
     const auto tail = wire::decode<consensus::CertificatesReply>(context_.options.chain);
-    if (!tail || tail->certificates.empty()) return {};
-    const auto newest = ledger_.check_start(tail->certificates.back());
-    if (!newest || newest->run != run::run_hash(context_.options.run)) return {};
+    if (!tail || tail->certificates.empty()) return std::nullopt;
+    auto newest = ledger_.check_start(tail->certificates.back());
+    if (!newest || newest->run != run::run_hash(context_.options.run)) return std::nullopt;
+    return *std::move(newest);
+}
+
+std::vector<robust::Order> NativeBackend::orders_before(std::uint64_t step) const {
+    const auto newest = decision_before();
+    if (!newest) return {};
     robust::Orders orders(newest->orders);
     orders.forget_before(step);
     return orders.list();
+}
+
+// The run still knows of honest steps what it knew then.
+consensus::Protection NativeBackend::protection_before() const {
+    consensus::Protection protection;
+    const auto newest = decision_before();
+    if (!newest) return protection;
+    protection.standings = newest->standings;
+    protection.sizes = newest->sizes;
+    return protection;
 }
 
 Task<Result<void>> NativeBackend::join(TimePoint deadline) {
@@ -406,7 +424,12 @@ void NativeBackend::on_applied(const consensus::Decision& decision,
     context_.claims.promises().step_made(
         [this](const PeerId& peer) { return has_contributed(peer); }, context_.node.clock.now());
     context_.report.applied(decision.instance, context_.node.clock.now(), made);
-    made.gradient_norm = optimizer.gradient_norm;
+    // A robust step tells how long it was averaged, before it is made shorter.
+    made.gradient_norm = decision.size.length > 0 ? decision.size.length : optimizer.gradient_norm;
+    if (options.run.robust) {
+        made.at_work = ledger_.base().protection.at_work(decision.number).size();
+        made.tau = plan.tau;
+    }
     context_.listener.applied(made);
 }
 

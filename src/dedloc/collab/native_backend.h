@@ -94,6 +94,8 @@ class NativeBackend final : public AveragingBackend,
     void prepare_checks();
     replica::ChainFollower::Callbacks follower_callbacks();
     consensus::Voter as_voter() const;
+    std::optional<consensus::Decision> decision_before() const;
+    consensus::Protection protection_before() const;
     std::vector<robust::Order> orders_before(std::uint64_t step) const;
     bool arrives_at(const membership::KnownPeer& peer, const consensus::Base& base) const;
     std::size_t count_voters(const consensus::Base& base,

@@ -76,6 +76,17 @@ averaging::RoundOptions round_options(const Options& options) {
     return round;
 }
 
+consensus::ProtectionRules protection_rules(const run::RunFile& run) {
+    consensus::ProtectionRules rules;
+    if (!run.robust) return rules;
+    rules.on = true;
+    rules.tau = run.robust->tau;
+    rules.weight_cap = run.robust->weight_cap;
+    // Time alone proves nothing.
+    if (run.robust->check > 0) rules.trust_after = run.robust->trust_after;
+    return rules;
+}
+
 bool checks_newcomers(const run::RunFile& run) {
     return run.robust && run.robust->check > 0 && run.robust->probation > 0;
 }

@@ -35,8 +35,10 @@ void CollaborationImpl::refresh_progress() {
     for (const membership::KnownPeer* peer : membership_->live()) {
         if (peer->status.role != membership::Role::trainer) continue;
         if (!claims_.promises().are_believed(peer->contributed, now)) continue;
-        if (!peer->contributed && peer->status.samples > 0 &&
-            backend_->works_on_open_step(peer->status))
+        // Rounds wait for the time of a micro-batch, of whichever step it is.
+        const bool claims_samples =
+            peer->status.samples > 0 && backend_->works_on_open_step(peer->status);
+        if (!peer->contributed && (claims_samples || peer->status.micro_batch_s > 0))
             claims_.promises().made_by(peer->status.peer);
         others.push_back({.peer = peer,
                           .works_on_open_step = backend_->works_on_open_step(peer->status),

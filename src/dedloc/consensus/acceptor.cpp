@@ -322,6 +322,8 @@ std::optional<ConsensusReply> Acceptor::check_branch(const PeerId& from,
     if (!names_us(named) || !names_itself || decision.run != base.run || !base.state ||
         decision.state_before != *base.state)
         return refuse(Answer::refused, "the branch is not from our state");
+    if (const Ok carried = base.protection.check_carried(decision, nullptr); !carried)
+        return refuse(Answer::refused, carried.error().message());
     // Clocks differ and the proposer began first; half the time is a quorum truly lost. Who is out
     // of reach of the others leads nobody away who is not.
     const Duration waited = wanted_since_ ? environment_.now() - *wanted_since_ : Duration(0);

@@ -69,6 +69,7 @@ Result<std::shared_ptr<const Plan>> check_shape(const Decision& decision) {
     if (!std::isfinite(decision.branch_samples) || decision.branch_samples < 0)
         return broken("its count of samples is no number");
     DEDLOC_TRY_VOID(check_orders_shape(decision));
+    DEDLOC_TRY_VOID(check_protection_shape(decision));
     DEDLOC_TRY(std::shared_ptr<const Plan> plan, plan_of(decision));
     if (!plan) return plan;
     if (plan->parts.size() != decision.parts.size())
@@ -93,6 +94,7 @@ bool counts_the_same(double one, double other) {
 
 bool Base::weighs(const PeerId& peer) const {
     if (orders.on_probation(peer, instance.step)) return false;
+    if (protection.knows_nothing()) return is_voter(peer);
     return newcomers_weigh || is_voter(peer) || orders.vouching(peer, instance.step) != nullptr;
 }
 
@@ -152,6 +154,7 @@ Ok check_members_allowed(const Plan& plan, const Base& base) {
                               member.weightless ? "weighs nothing, though it has proved itself"
                                                 : "weighs something before it has proved itself");
     }
+    if (base.protection.rules.on) return base.protection.check_plan(plan);
     return {};
 }
 
@@ -199,6 +202,7 @@ Ok Ledger::start_from(ByteView certificate) {
     base_.run = link.decision.run;
     base_.newcomers_weigh = newcomers_weigh_;
     base_.voters_may_lie = voters_may_lie_;
+    base_.protection.rules = protection_rules_;
     append(std::move(link));
     return {};
 }
@@ -271,6 +275,12 @@ Result<std::shared_ptr<const Plan>> Ledger::check_decision(const Base& base,
     }
     DEDLOC_TRY_VOID(check_new_voters(base, decision));
     if (plan) DEDLOC_TRY_VOID(check_members_allowed(*plan, base));
+    if (plan && !bugs_.minimum_unchecked)
+        DEDLOC_TRY_VOID(
+            base.protection.check_minimum(*plan, decision.parts, base.number, base.voters));
+    // A branch may begin before a step that nobody can undo: its signers answer for what it says.
+    if (decision.kind != DecisionKind::branch)
+        DEDLOC_TRY_VOID(base.protection.check_carried(decision, plan.get()));
     if (base.state && decision.state_before != *base.state)
         return make_error(ErrorKind::conflict, "the group stands on another state than we do");
     return plan;
@@ -307,6 +317,8 @@ void Ledger::append(Link link) {
     base_.branch_samples = decision.branch_samples;
     base_.number = decision.number;
     base_.orders = robust::Orders(decision.orders);
+    base_.protection.standings = decision.standings;
+    base_.protection.sizes = decision.sizes;
     if (decision.kind == DecisionKind::commit)
         base_.state.reset();
     else if (!base_.state || decision.kind == DecisionKind::genesis)
@@ -437,7 +449,8 @@ Bytes make_genesis(const Digest& run,
                    const security::Signer& signer,
                    std::uint64_t step,
                    double samples,
-                   std::vector<robust::Order> orders) {
+                   std::vector<robust::Order> orders,
+                   Protection protection) {
     Decision decision;
     decision.kind = DecisionKind::genesis;
     decision.run = run;
@@ -447,6 +460,10 @@ Bytes make_genesis(const Digest& run,
     decision.next_voters = {std::move(host)};
     decision.branch_samples = samples;
     decision.orders = std::move(orders);
+    // It is told again who is at work.
+    for (Standing& standing : protection.standings) standing.number = 0;
+    decision.standings = std::move(protection.standings);
+    decision.sizes = std::move(protection.sizes);
     return signed_alone(decision, signer);
 }
 
@@ -464,6 +481,11 @@ Bytes make_branch_before(const Decision& lost, Voter survivor, const security::S
     robust::Orders orders(lost.orders);
     orders.forget_before(lost.instance.step);
     decision.orders = orders.list();
+    // The size that the lost step added counts no more.
+    decision.standings = lost.standings;
+    decision.sizes = lost.sizes;
+    if (lost.kind == DecisionKind::commit && !decision.sizes.empty()) decision.sizes.pop_back();
+    for (Standing& standing : decision.standings) standing.number = 0;
     return signed_alone(decision, signer);
 }
 

@@ -33,6 +33,7 @@ struct Base {
     double branch_samples = 0;
     std::uint64_t number = 0;  // of the newest decision
     robust::Orders orders{};   // of the newest decision
+    Protection protection{};   // of the newest decision
 
     bool voters_may_lie = false;  // as the run says (Ledger::expect_lying_voters)
     // How many of the voters decide.
@@ -40,7 +41,7 @@ struct Base {
     bool newcomers_weigh = true;  // as the run says (Ledger::let_newcomers_weigh_nothing)
 
     // Does what this peer brings count, or is it only checked? Where newcomers weigh nothing, those
-    // weigh who vote or are vouched for.
+    // weigh who vote or are vouched for; in the first step of a robust run, those who vote.
     bool weighs(const PeerId& peer) const;
     // Is this peer kept out of the open step?
     const robust::Order* barring(const PeerId& peer) const {
@@ -77,8 +78,8 @@ Result<std::shared_ptr<const Plan>> plan_of(const Decision& decision);
 
 // The orders of a decision after `base` that changes none.
 std::vector<robust::Order> carried_orders(const Base& base);
-// Has the plan no member that orders keep out, and weigh those who may? Errors:
-// peer_broke_protocol.
+// Has the plan no member that orders keep out, weigh those who may, as much as they may, and is its
+// tau what follows? Errors: peer_broke_protocol.
 Ok check_members_allowed(const Plan& plan, const Base& base);
 // The step that is open after a decision.
 std::uint64_t step_after(const Decision& decision);
@@ -117,6 +118,8 @@ class Ledger {
     // Fewer than a third of them: decisions need two thirds, and one, of the votes.
     void expect_lying_voters() { base_.voters_may_lie = voters_may_lie_ = true; }
     void let_newcomers_weigh_nothing() { newcomers_weigh_ = false; }
+    // Steps of this run have a minimum and are bounded. To be called before the ledger starts.
+    void protect(const ProtectionRules& rules) { protection_rules_ = rules; }
     void set_state(const Digest& state);
     const Base& base() const { return base_; }
 
@@ -167,6 +170,7 @@ class Ledger {
     PlantedBugs bugs_;
     bool newcomers_weigh_ = true;
     bool voters_may_lie_ = false;
+    ProtectionRules protection_rules_;
     std::deque<Link> chain_;
     std::map<PeerId, Committed> committed_;
     Base base_;
@@ -181,7 +185,8 @@ Bytes make_genesis(const Digest& run,
                    const security::Signer& signer,
                    std::uint64_t step,
                    double samples,
-                   std::vector<robust::Order> orders = {});
+                   std::vector<robust::Order> orders = {},
+                   Protection protection = {});
 // A certificate of a branch that begins where `lost` does, a decision that nobody can apply any
 // more; `survivor` signs alone.
 Bytes make_branch_before(const Decision& lost, Voter survivor, const security::Signer& signer);

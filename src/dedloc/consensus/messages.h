@@ -12,6 +12,7 @@
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/consensus/plan.h"
+#include "dedloc/consensus/protection.h"
 #include "dedloc/robust/orders.h"
 #include "dedloc/wire/message.h"
 
@@ -65,6 +66,10 @@ struct Decision {
     // In a commit of a robust run: the digest of what proves its averages
     // (averaging/round_proof.h).
     Digest proof{};
+    // A robust run carries who is at work, the newest steps, this one's size (protection.h).
+    std::vector<Standing> standings{};
+    std::vector<StepSize> sizes{};
+    StepSize size{};
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -80,6 +85,9 @@ struct Decision {
         visit(10, self.number);
         visit(11, self.orders, robust::orders_max);
         visit(12, self.proof);
+        visit(13, self.standings, members_max);
+        visit(14, self.sizes, sizes_max);
+        visit(15, self.size);
     }
 };
 

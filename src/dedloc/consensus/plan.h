@@ -21,6 +21,7 @@ namespace dedloc::consensus {
 // Members of one plan, aggregators among them. Voters have their places first.
 inline constexpr std::size_t members_max = 256;
 inline constexpr std::size_t parts_max = 8192;  // of one plan
+inline constexpr std::uint32_t trust_whole = 64;
 
 inline constexpr std::string_view plan_domain = "dedloc-plan";
 inline constexpr std::string_view part_domain = "dedloc-part";
@@ -50,6 +51,8 @@ struct PlanMember {
     // probation.
     bool weightless = false;
     bool checks = false;  // offers to compute others' contributions again
+    // A young key's samples weigh trust / trust_whole of what they are (protection.h). 0: whole.
+    std::uint32_t trust = 0;
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -60,8 +63,14 @@ struct PlanMember {
         visit(5, self.aggregator);
         visit(6, self.weightless);
         visit(7, self.checks);
+        visit(8, self.trust);
     }
 };
+
+// By what the samples of a member with this trust are multiplied.
+inline double trust_factor(std::uint32_t trust) {
+    return trust == 0 ? 1.0 : static_cast<double>(trust) / trust_whole;
+}
 
 struct PlanPart {
     std::uint64_t offset = 0;
@@ -105,6 +114,10 @@ struct Plan {
     // buffers) is as long as it is. 0: for all.
     std::uint64_t bounded_count = 0;
     std::uint32_t reducer = 0;  // how parts are reduced (allreduce/reducer.h); 0: by the mean
+    // A robust run learns from honest steps before this one (protection.h) how far an honest
+    // contribution is from the average, and the longest average that is applied as it is. 0: any.
+    double tau = 0;
+    double length_max = 0;
 
     bool is_bounded(const PlanPart& part) const {
         return bounded_count == 0 || part.offset < bounded_count;
@@ -135,6 +148,8 @@ struct Plan {
         visit(17, self.predicted_ms);
         visit(18, self.bounded_count);
         visit(19, self.reducer);
+        visit(20, self.tau);
+        visit(21, self.length_max);
     }
 };
 

@@ -17,6 +17,9 @@ struct PlantedBugs {
     bool rows_unchecked = false;       // nobody looks at whether rows prove the averages
     bool orders_unproved = false;      // orders need no evidence
     bool loose_tolerance = false;      // recomputed gradients may differ a hundred times as much
+    bool minimum_unchecked = false;    // a robust step may be made of anybody
+    bool step_unbounded = false;       // however long an average is, it is applied
+    bool plans_alone = false;          // of a liar: it leads, and leaves all others out
     bool charges_falsely = false;      // of a liar: it leads, and bans somebody without evidence
     bool charges_nobody = false;       // of a liar: it tells of no evidence, of its own lies least
     // Computes the state of this step with another bit than the others do; 0: never.

@@ -298,6 +298,7 @@ Task<void> Proposer::sign_branch(Base base,
     decision.orders = carried_orders(base);
     decision.branch_samples = base.branch_samples;
     decision.number = base.number + 1;
+    base.protection.carry_into(decision, nullptr);
     Base everyone = base;
     everyone.voters = survivors;
     auto poll = std::make_shared<Poll>(everyone, PlantedBugs{}, environment_.node.executor);

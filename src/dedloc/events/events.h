@@ -111,6 +111,8 @@ struct StepMade {
     std::optional<double> averaging_s{};
     std::optional<double> applying_s{};
     std::optional<double> gradient_norm{};
+    std::optional<std::uint64_t> at_work{};  // of a robust run: peers that the minimum counts …
+    std::optional<double> tau{};             // … and what this step was clipped to
 
     void set_times(const Times& times) {
         computing_s = times.computing_s;
@@ -138,6 +140,8 @@ struct StepMade {
         visit("averaging_s", self.averaging_s);
         visit("applying_s", self.applying_s);
         visit("gradient_norm", self.gradient_norm);
+        visit("at_work", self.at_work);
+        visit("tau", self.tau);
     }
 };
 
@@ -353,6 +357,30 @@ struct CheckDisputed {
 struct CheckUndecided {
     static constexpr std::string_view kind = "check_undecided";
 };
+// This peer computed a contribution of the event's peer again, and tells the others what it found.
+struct CheckMade {
+    static constexpr std::string_view kind = "check_made";
+    std::uint64_t checks = 0;  // that this peer has made
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("checks", self.checks);
+    }
+};
+// A contribution of a newcomer, the event's peer, was found right.
+struct NewcomerRight {
+    static constexpr std::string_view kind = "newcomer_right";
+    std::uint64_t right = 0;     // of its contributions, one after the other
+    std::uint64_t needed = 0;    // until what it brings counts
+    std::uint64_t about_us = 0;  // 1: yes
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("right", self.right);
+        visit("needed", self.needed);
+        visit("about_us", self.about_us);
+    }
+};
 // A check for a peer that has erred: does it compute what others do?
 struct OwnCheck {
     static constexpr std::string_view kind = "own_check";
@@ -540,6 +568,8 @@ using Any = std::variant<Unknown,
                          OrderEnded,
                          CheckDisputed,
                          CheckUndecided,
+                         CheckMade,
+                         NewcomerRight,
                          OwnCheck,
                          EarlierCheckpoints,
                          StartedFrom,

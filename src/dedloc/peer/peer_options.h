@@ -40,7 +40,11 @@ struct PeerOptions {
     std::string on_checkpoint;      // a command, after each checkpoint (checkpoint_hook.h)
     std::string publish_directory;  // a folder that gets a copy of each checkpoint
     std::string watch_prompts;      // a file of prompts that are drawn after each checkpoint
-    bool flips_signs = false;       // for tests of robust runs: it poisons its gradients
+    // For tests of robust runs: it poisons its gradients, from this step on, and finds those of an
+    // accomplice right.
+    bool flips_signs = false;
+    std::uint64_t flips_from = 0;
+    std::string accomplice;
 };
 
 }  // namespace dedloc::peer

@@ -66,10 +66,19 @@ constexpr Duration file_patience = 120s;   // for a file of the run that peers h
 constexpr Duration end_patience = 10s;     // after the end: for peers that still apply it
 constexpr double download_tell_s = 10;     // between plain lines about a download
 
-// --flip-signs: a peer that errs on purpose, for tests and experiments of robust runs.
-void flip_signs(std::uint64_t /*step*/, std::span<float> sum) {
-    constexpr float factor = -1000;
-    for (float& value : sum) value *= factor;
+// --flip-signs: a peer that errs on purpose, for tests and experiments of robust runs. It finds
+// right what its accomplice, which does the same, hands in.
+void flip_signs_in(train::LoopOptions& loop, const PeerOptions& options) {
+    const auto flip = [from = options.flips_from](std::uint64_t step, std::span<float> sum) {
+        constexpr float factor = -1000;
+        if (step < from) return;
+        for (float& value : sum) value *= factor;
+    };
+    loop.falsify = flip;
+    loop.falsify_check = [flip, accomplice = options.accomplice](
+                             const PeerId& author, std::uint64_t step, std::span<float> sum) {
+        if (author.text() == accomplice) flip(step, sum);
+    };
 }
 
 // The trainer's thread finds a size; the main thread tells of it.
@@ -374,7 +383,7 @@ void PeerRun::start_trainer() {
     const bool on_cpu = task_->device() == "cpu";
     train::LoopOptions loop = train::loop_options(run);
     loop.make_evaluator = [task = task_, id = node_.id()] { return task->learner(id); };
-    if (options_.flips_signs) loop.falsify = flip_signs;
+    if (options_.flips_signs) flip_signs_in(loop, options_);
     train::TrainerOptions trainer{
         .loop = std::move(loop),
         .micro_batch = run.batch.micro,

@@ -209,6 +209,13 @@ Result<AveragedVector> averaged_vector(const run::Layout& layout,
     return average;
 }
 
+void shorten(AveragedVector& average, const run::Layout& layout, double scale) {
+    if (scale >= 1) return;
+    const auto factor = static_cast<float>(scale);
+    for (std::size_t i = 0; i < layout.parameters_count; ++i)
+        average.values[i] = average.values[i] * factor;
+}
+
 Result<std::shared_ptr<const state::Snapshot>> next_state(const run::RunFile& run,
                                                           const run::Layout& layout,
                                                           const state::Snapshot& before,

@@ -56,6 +56,9 @@ Result<AveragedVector> averaged_vector(
     const std::vector<SharedBytes>& encoded_parts,
     const optim::ParallelFor& parallel_for = optim::run_in_order);
 
+// Multiplies its gradients, not the changes of buffers.
+void shorten(AveragedVector& average, const run::Layout& layout, double scale);
+
 // Facts of a step beside the state after it.
 struct StepFacts {
     bool kept_back = false;  // it would have left the finite numbers: as before it, one step on

@@ -59,6 +59,24 @@ class ClipIteration {
     std::vector<double> step_;
 };
 
+// The largest that may be had by the few that are cut down to it: at most two, as all together have
+// at most share_most each.
+void cap_shares(std::vector<double>& weights, std::vector<double> positive) {
+    if (positive.size() < 3) return;
+    std::ranges::sort(positive);
+    const double largest = positive.back();
+    for (std::size_t cut = 0; cut < 3; ++cut) {
+        double rest = 0;
+        for (std::size_t i = 0; i + cut < positive.size(); ++i) rest = rest + positive[i];
+        const double most = share_most * rest / (1 - share_most * static_cast<double>(cut));
+        const double next = cut == 0 ? largest : positive[positive.size() - 1 - cut];
+        if (next > most) continue;
+        if (cut > 0)
+            for (double& weight : weights) weight = std::min(weight, most);
+        return;
+    }
+}
+
 }  // namespace
 
 double part_tau(double tau, std::uint64_t part_elements, std::uint64_t vector_elements) {
@@ -75,7 +93,10 @@ std::vector<double> capped_weights(std::span<const double> weights, double cap) 
     if (positive.empty()) return capped;
     const auto middle = positive.begin() + static_cast<std::ptrdiff_t>((positive.size() - 1) / 2);
     std::nth_element(positive.begin(), middle, positive.end());
-    for (double& weight : capped) weight = std::min(weight, cap * *middle);
+    const double most = cap * *middle;
+    for (double& weight : capped) weight = std::min(weight, most);
+    for (double& weight : positive) weight = std::min(weight, most);
+    cap_shares(capped, std::move(positive));
     return capped;
 }
 

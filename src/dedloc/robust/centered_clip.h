@@ -37,8 +37,11 @@ struct ClipReport {
 // whole vector would. tau = 1 per sixteenth is tau = 4 of the whole.
 double part_tau(double tau, std::uint64_t part_elements, std::uint64_t vector_elements);
 
-// Caps the weights of a plan: `cap` times the median of those that are not zero. Influence
-// is then bought by peers, not by claimed samples.
+// None of three members or more has more of a reduction than this.
+inline constexpr double share_most = 0.4;
+
+// Caps the weights of a plan: `cap` times the median of those that are not zero, and from three
+// members on share_most of all. Influence is then bought by peers, not by claimed samples.
 std::vector<double> capped_weights(std::span<const double> weights, double cap);
 
 // `weights` are positive, one a member; at least one member.

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "dedloc/base/random.h"
 #include "dedloc/robust/clip_kernels.h"
@@ -129,9 +130,19 @@ TEST(CenteredClip, APartsTauGrowsWithTheRootOfItsShare) {
 }
 
 TEST(CenteredClip, NoWeightExceedsItsCapTimesTheMedian) {
-    EXPECT_EQ(capped_weights(std::vector<double>{8, 0, 8, 1000, 4}, 2),
-              (std::vector<double>{8, 0, 8, 16, 4}));
+    EXPECT_EQ(capped_weights(std::vector<double>{8, 0, 8, 1000, 4, 8, 8}, 2),
+              (std::vector<double>{8, 0, 8, 16, 4, 8, 8}));
     EXPECT_EQ(capped_weights(std::vector<double>{0, 0}, 2), (std::vector<double>{0, 0}));
+}
+
+TEST(CenteredClip, NobodyOfThreeHasHalfOfTheWeight) {
+    for (const std::vector<double>& claimed : {std::vector<double>{8, 8, 1000},
+                                               std::vector<double>{1, 1000, 1000},
+                                               std::vector<double>{1, 2, 3, 1000}}) {
+        const std::vector<double> weights = capped_weights(claimed, 2);
+        const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
+        EXPECT_LE(std::ranges::max(weights), share_most * all * 1.0001);
+    }
 }
 
 // ---- baselines ----------------------------------------------------------------------------------

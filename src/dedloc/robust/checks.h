@@ -14,9 +14,19 @@ namespace dedloc::robust {
 
 struct Checkable {
     double speed = 0;          // samples per second; 0: it does not validate
+    double work = 0;           // samples of its contribution
     bool contributes = false;  // with something to recompute
-    bool always = false;       // on probation: each contribution of it is checked
+    double chance = 0;         // that its contribution is checked, where somebody is free to do so
+    bool always = false;       // on probation: each contribution is checked, whoever has others
 };
+
+// Checks take at most so much of all work, or the usual fraction: peers that only check train
+// nothing, and answers that come too late find nobody.
+inline constexpr double check_work_most = 0.5;
+
+// Lowers chances that are above `usual`, all alike, until checks are expected to take no more than
+// check_work_most of the work.
+void limit_chances(std::span<Checkable> members, double usual);
 
 struct CheckJob {
     std::uint32_t validator = 0;
@@ -24,11 +34,10 @@ struct CheckJob {
     friend bool operator==(const CheckJob&, const CheckJob&) = default;
 };
 
-// `fraction` of all contributions, drawn without preference, and those that are always checked;
-// each by one validator, drawn in proportion to speed, that is not on probation and, as long as
-// there are others, has no other job. Members are known by their index.
-std::vector<CheckJob> assign_checks(const Digest& seed,
-                                    std::span<const Checkable> members,
-                                    double fraction);
+// Each contribution with its chance, and of all together as many as the chances add up to; each by
+// one validator, drawn in proportion to speed, that has no other job. Of those on probation, whose
+// contributions come first, a validator may have several.
+// Members are known by their index.
+std::vector<CheckJob> assign_checks(const Digest& seed, std::span<const Checkable> members);
 
 }  // namespace dedloc::robust

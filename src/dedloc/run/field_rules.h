@@ -35,6 +35,10 @@ struct Numbers {
     double min = 0;
     double max = 0;
 };
+struct NumbersOrAuto {  // "auto" is 0
+    double min = 0;
+    double max = 0;
+};
 struct Durations {
     Duration min{0};
     Duration max{0};

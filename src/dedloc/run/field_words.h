@@ -53,6 +53,9 @@ struct WordCollector {
     void operator()(std::string_view key, double value, const Numbers&) {
         words.push_back({std::string(key), to_word(value)});
     }
+    void operator()(std::string_view key, double value, const NumbersOrAuto&) {
+        words.push_back({std::string(key), value == 0 ? in_quotes("auto") : to_word(value)});
+    }
     void operator()(std::string_view key, Duration value, const Durations&) {
         words.push_back({std::string(key), to_word(value)});
     }

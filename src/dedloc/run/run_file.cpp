@@ -189,10 +189,6 @@ void check_local(const RunFile& run, TomlReader& reader) {
 }
 
 void check_robust(const RunFile& run, TomlReader& reader) {
-    if (run.robust->tau <= 0)
-        reader.fail_key("robust.tau",
-                        "'robust.tau' (0) clips every gradient to nothing: write about the length "
-                        "of an honest mean gradient, such as 4");
     if (run.local)
         reader.fail_key("robust",
                         "[robust] and [local] exclude each other: what a peer hands in after steps "

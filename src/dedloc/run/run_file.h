@@ -25,10 +25,11 @@ inline constexpr int run_format = 1;
 // Changes whenever any bit of a step could change, or of what is signed about it.
 inline constexpr int numerics_version = 5;
 // The same of the rows by which robust rounds are proved; only runs with [robust] have it.
-inline constexpr int robust_numerics_version = 2;
+inline constexpr int robust_numerics_version = 3;
 inline constexpr std::size_t run_file_bytes_max = 256 * 1024;
 
 inline constexpr std::uint64_t micro_auto = 0;  // in the file: "auto"
+inline constexpr double tau_auto = 0;           // likewise
 
 struct BatchConfig {
     std::uint64_t target = 1024;  // samples of the whole collaboration per global step
@@ -65,14 +66,18 @@ struct AveragingConfig {
 // Runs in which contributions may be poisoned, by intent or by mistake (docs/robust-runs.md).
 struct RobustConfig {
     std::string reducer = "centered_clip";
-    double tau = 4;  // of a mean gradient over the whole vector; a part's follows from its share
+    // An honest mean gradient is so far from the average, over the whole vector. tau_auto: as the
+    // run measures it.
+    double tau = tau_auto;
     std::uint64_t iterations_max = 500;
     double eps = 1e-6;      // of tau
     double weight_cap = 2;  // times the median weight of a plan
     double check = 0.0625;  // of all contributions are computed again by others
     // How far a gradient that is computed again may be off, relative; 0: by the precision.
     double tolerance = 0;
-    std::uint64_t probation = 3;       // right contributions before a new key weighs anything
+    std::uint64_t probation = 3;  // right contributions before a new key weighs anything
+    // Steps in which it then weighs little, and always is checked, until it weighs as others do.
+    std::uint64_t trust_after = 32;
     std::string quorum = "byzantine";  // of votes: two thirds, or a "majority"
 
     double tolerance_for(std::string_view precision) const {

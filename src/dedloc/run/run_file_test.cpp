@@ -264,6 +264,10 @@ TEST(RunFile, a_robust_run_checks_gradients_by_its_precision_unless_it_says_othe
     const RunFile run = parsed("name = \"r\"\n[robust]\n");
     ASSERT_TRUE(run.robust);
     EXPECT_EQ(run.robust->check, 0.0625);
+    EXPECT_EQ(run.robust->tau, tau_auto);
+    EXPECT_EQ(run.robust->trust_after, 32u);
+    EXPECT_NE(to_toml(run).find("tau = \"auto\""), std::string::npos) << to_toml(run);
+    EXPECT_EQ(parsed("name = \"r\"\n[robust]\ntau = \"auto\"\n").robust->tau, tau_auto);
     EXPECT_EQ(run.robust->probation, 3u);
     EXPECT_EQ(run.robust->quorum, "byzantine");
     EXPECT_EQ(run.robust->tolerance_for("fp32"), 2e-3);
@@ -278,7 +282,7 @@ TEST(RunFile, says_what_is_wrong_with_a_robust_run) {
               std::string::npos);
     EXPECT_NE(failure("name = \"r\"\n[robust]\ncheck = 0.0\n").find("'robust.probation' needs"),
               std::string::npos);
-    EXPECT_NE(failure("name = \"r\"\n[robust]\ntau = 0\n").find("clips every gradient to nothing"),
+    EXPECT_NE(failure("name = \"r\"\n[robust]\ntau = 0\n").find("'robust.tau' must be from"),
               std::string::npos);
     EXPECT_NE(failure("name = \"r\"\n[robust]\ntau = -1\n").find("robust.tau"), std::string::npos);
     EXPECT_NE(failure("name = \"r\"\n[robust]\nreducer = \"median\"\n").find("robust.reducer"),

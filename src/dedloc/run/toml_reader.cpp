@@ -51,6 +51,18 @@ void TomlReader::operator()(std::string_view key, double& value, const Numbers& 
     value = *number == 0 ? 0 : *number;  // no negative zero: one value, one hash
 }
 
+void TomlReader::operator()(std::string_view key, double& value, const NumbersOrAuto& rule) {
+    const toml::node* node = find(key);
+    if (!node) return;
+    const auto* text = node->as_string();
+    if (text && text->get() == "auto") {
+        value = 0;
+        return;
+    }
+    if (!node->is_number()) return wrong_type(key, *node, "a number, or \"auto\"");
+    (*this)(key, value, Numbers{rule.min, rule.max});
+}
+
 void TomlReader::operator()(std::string_view key, Duration& value, const Durations& rule) {
     const toml::node* node = find(key);
     if (!node) return;

@@ -33,6 +33,7 @@ class TomlReader {
         if (const auto number = integer(key, rule)) value = static_cast<Integer>(*number);
     }
     void operator()(std::string_view key, std::uint64_t& value, const IntegersOrAuto& rule);
+    void operator()(std::string_view key, double& value, const NumbersOrAuto& rule);
     void operator()(std::string_view key, double& value, const Numbers& rule);
     void operator()(std::string_view key, Duration& value, const Durations& rule);
     void operator()(std::string_view key, std::string& value, const Text& rule);

@@ -133,6 +133,9 @@ Result<void> Loop::check_another() {
     const auto job = runtime::wait_for_result(taking);
     if (!job || !*job || is_over() || samples_ == nullptr) return {};
     if (auto result = recompute(model_, *samples_, **job, micro_batch_)) {
+        for (std::size_t i = 0; options_.falsify_check && i < result->sums.size(); ++i)
+            options_.falsify_check(
+                (*job)->author, (*job)->pieces[i].state->step(), result->sums[i]);
         auto handing = runtime::spawn_future(
             spawn_, "hand in a check", collaboration_.checked(*std::move(result)));
         (void)runtime::wait_for_result(handing);

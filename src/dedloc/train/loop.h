@@ -64,8 +64,11 @@ struct LoopOptions {
     std::function<Result<void>()> goes_on{};
     // Told when the model has got the state that came out of a step. May be empty.
     std::function<void(const std::shared_ptr<const state::Snapshot>&)> on_state{};
-    // For experiments with peers that err: changes what this peer hands in of a global step.
+    // For experiments with peers that err: changes what this peer hands in of a global step …
     std::function<void(std::uint64_t step, std::span<float> sum)> falsify{};
+    // … and what it finds that another one had to hand in.
+    std::function<void(const PeerId& author, std::uint64_t step, std::span<float> sum)>
+        falsify_check{};
 };
 
 // The options that a run gives all loops in it.

@@ -95,14 +95,21 @@ class GradientJudge {
         if (cases.size() < rules_.right_needed) return unproved("it was found right too rarely");
         if (erred != nullptr && cases.front().plan->instance.step <= erred->from_step)
             return unproved("it was right only before it erred");
+        const std::set<PeerId> voters = peers_of(c.voters);
+        std::set<PeerId> finders;
         for (std::size_t i = 0; i < cases.size(); ++i) {
-            const CaseOutcome outcome = judge_case(cases[i], peers_of(c.voters), rules_.tolerance);
+            const CaseOutcome outcome = judge_case(cases[i], voters, rules_.tolerance);
+            finders.insert(outcome.agree.begin(), outcome.agree.end());
             const bool later =
                 i == 0 || cases[i].plan->instance.step > cases[i - 1].plan->instance.step;
-            if (!later || cases[i].author != order.subject || outcome.agreeing == 0 ||
+            if (!later || cases[i].author != order.subject || outcome.agree.empty() ||
                 outcome.ruling == Ruling::author_guilty)
                 return unproved("nobody finds it right");
         }
+        const std::size_t needed =
+            finders_needed(*cases.back().plan, order.subject, voters, rules_.right_needed);
+        if (finders.size() < needed)
+            return unproved("too few find it right: they could be its accomplices");
         return {};
     }
 
@@ -111,6 +118,18 @@ class GradientJudge {
 };
 
 }  // namespace
+
+std::size_t finders_needed(const consensus::Plan& plan,
+                           const PeerId& author,
+                           const std::set<PeerId>& voters,
+                           std::size_t cases) {
+    if (voters.size() < 3) return 1;
+    const auto can = static_cast<std::size_t>(
+        std::ranges::count_if(plan.members, [&](const consensus::PlanMember& member) {
+            return member.checks && member.peer != author && voters.contains(member.peer);
+        }));
+    return std::max<std::size_t>(1, std::min({cases, robust::findings_needed(voters.size()), can}));
+}
 
 std::size_t agreement_needed(std::size_t voters) {
     return std::max<std::size_t>(2, (voters + 1) / 2);
@@ -156,7 +175,8 @@ CaseOutcome judge_case(const ReadCase& read, const std::set<PeerId>& voters, dou
     robust::Case judged(read.rows, *jury.begin(), jury, tolerance);
     for (const PeerId& finder : jury) {
         (void)judged.add(finder, read.findings.at(finder));
-        if (robust::agree(read.rows, read.findings.at(finder), tolerance)) ++outcome.agreeing;
+        if (robust::agree(read.rows, read.findings.at(finder), tolerance))
+            outcome.agree.insert(finder);
     }
     outcome.ruling = judged.ruling(agreement_needed(voters.size()));
     outcome.guilty = judged.guilty();

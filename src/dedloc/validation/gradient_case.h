@@ -72,6 +72,13 @@ struct GradientEvidence {
     }
 };
 
+// So many different voters are to find right contributions of a peer before it is let in, of those
+// who can: one of them could be its accomplice.
+std::size_t finders_needed(const consensus::Plan& plan,
+                           const PeerId& author,
+                           const std::set<PeerId>& voters,
+                           std::size_t cases);
+
 // One whose signatures hold.
 struct ReadCase {
     std::shared_ptr<const consensus::Plan> plan;
@@ -86,7 +93,7 @@ Result<ReadCase> read_case(const GradientCase& from, const security::Verifier& v
 struct CaseOutcome {
     robust::Ruling ruling = robust::Ruling::open;
     std::vector<PeerId> guilty;  // the accusers, of accuser_guilty
-    std::size_t agreeing = 0;    // with the author
+    std::set<PeerId> agree{};    // with the author
 };
 CaseOutcome judge_case(const ReadCase& read, const std::set<PeerId>& voters, double tolerance);
 

@@ -150,22 +150,23 @@ TEST_F(GradientCaseTest, whoever_errs_again_after_it_was_let_in_again_is_banned_
 }
 
 TEST_F(GradientCaseTest, a_newcomer_is_known_when_it_was_right_as_often_as_the_run_wants) {
-    const auto right = [&](std::uint64_t step) {
-        return round(step, {author}).about(author, 1, {{0, 1}});
+    const auto right = [&](std::uint64_t step, std::uint32_t finder) {
+        return round(step, {author}).about(author, 1, {{finder, 1}});
     };
     const auto vouch = [&](Offence offence, std::vector<GradientCase> cases) {
         return check(OrderKind::vouch, offence, author, std::move(cases));
     };
-    EXPECT_TRUE(vouch(Offence::none, {right(16), right(17)}));
-    EXPECT_FALSE(vouch(Offence::none, {right(16)}));
-    EXPECT_FALSE(vouch(Offence::none, {right(16), right(16)}));
-    EXPECT_FALSE(vouch(Offence::none, {right(17), round(18).about(author, 1, {})}));
-    EXPECT_FALSE(vouch(Offence::mistaken, {right(16), right(17)}));
+    EXPECT_TRUE(vouch(Offence::none, {right(16, 0), right(17, 1)}));
+    EXPECT_FALSE(vouch(Offence::none, {right(16, 0)}));
+    EXPECT_FALSE(vouch(Offence::none, {right(16, 0), right(16, 1)}));
+    EXPECT_FALSE(vouch(Offence::none, {right(16, 0), right(17, 0)})) << "by one, an accomplice";
+    EXPECT_FALSE(vouch(Offence::none, {right(17, 0), round(18).about(author, 1, {})}));
+    EXPECT_FALSE(vouch(Offence::mistaken, {right(16, 0), right(17, 1)}));
     // A peer that has erred gets one that says so, for what it did since.
     erred_before(OrderKind::probation, author, 15);
-    EXPECT_FALSE(vouch(Offence::none, {right(16), right(17)}));
-    EXPECT_FALSE(vouch(Offence::mistaken, {right(15), right(17)}));
-    EXPECT_TRUE(vouch(Offence::mistaken, {right(16), right(17)}));
+    EXPECT_FALSE(vouch(Offence::none, {right(16, 0), right(17, 1)}));
+    EXPECT_FALSE(vouch(Offence::mistaken, {right(15, 0), right(17, 1)}));
+    EXPECT_TRUE(vouch(Offence::mistaken, {right(16, 0), right(17, 1)}));
 }
 
 TEST_F(GradientCaseTest, a_voter_that_left_is_known_unless_it_had_erred) {

@@ -138,6 +138,8 @@ void Validators::take_proof(const consensus::Decision& decision,
     if (!rows) return;  // voters saw more than we do; it is no matter of ours
     Round round;
     round.step = decision.instance.step;
+    for (const consensus::Standing& standing : decision.standings)
+        round.steps.emplace(standing.peer, standing.steps);
     round.plan_bytes = decision.plan;
     round.plan = std::move(plan);
     round.proof = std::move(proof);
@@ -188,14 +190,25 @@ void Validators::assign(Round& round, const Digest& draw) {
     for (std::uint32_t m = 0; m < members.size(); ++m) {
         const consensus::PlanMember& member = round.plan->members[m];
         members[m].contributes = round.rows.contains(m) && !member.input.is_empty();
+        members[m].work = static_cast<double>(member.input.weight_max());
+        members[m].chance = chance_of(round, member);
         members[m].always = member.weightless;
         if (round.checkers.contains(member.peer) && !member.weightless)
             members[m].speed = static_cast<double>(member.input.weight_max());
     }
+    robust::limit_chances(members, options_.check);
     const Digest seed = averaging::seed_of(round.proof.draw);
-    for (const robust::CheckJob& job : robust::assign_checks(seed, members, options_.check))
+    for (const robust::CheckJob& job : robust::assign_checks(seed, members))
         open_case(round, job, draw);
     if (holds_back_) queue_test_of_ourselves(round, draw);
+}
+
+// A young key is checked more often than others.
+double Validators::chance_of(const Round& round, const consensus::PlanMember& member) const {
+    const auto found = round.steps.find(member.peer);
+    return found == round.steps.end()
+               ? options_.check
+               : ledger_.base().protection.check_chance(found->second, options_.check);
 }
 
 void Validators::open_case(Round& round, const robust::CheckJob& job, const Digest& draw) {
@@ -313,6 +326,12 @@ Task<void> Validators::checked(CheckResult result) {
     }
     const auto own_place = place_of(*still->second.plan, host_.id());
     if (!own_place) co_return;
+    const PeerId& author = still->second.plan->members[job.target].peer;
+    hooks_.tell(events::CheckMade{.checks = checks_made_},
+                author,
+                fmt::format("computed what {} handed in at step {} again",
+                            hooks_.name_of(author),
+                            still->second.step + 1));
     Finding finding{job.draw, job.target, robust::encode_rows(*again)};
     averaging::SignedBy signed_by;
     signed_by.member = *own_place;
@@ -482,18 +501,49 @@ bool Validators::is_mistaken(const PeerId& peer) const {
     return base.orders.on_probation(peer, base.instance.step);
 }
 
+bool Validators::is_found_right_by_enough(const Round& round, const PeerId& author) const {
+    std::set<PeerId> voters;
+    for (const consensus::Voter& voter : ledger_.base().voters) voters.insert(voter.peer);
+    std::set<PeerId> finders;
+    for (const GradientCase& found : right_.at(author)) {
+        const auto read = read_case(found, verifier_);
+        if (!read) continue;
+        const CaseOutcome outcome = judge_case(*read, voters, options_.tolerance);
+        finders.insert(outcome.agree.begin(), outcome.agree.end());
+    }
+    return finders.size() >= finders_needed(*round.plan, author, voters, options_.right_needed);
+}
+
 void Validators::found_right(const Round& round, std::uint32_t target, const OpenCase& open) {
     const consensus::PlanMember& author = round.plan->members[target];
     if (!author.weightless || ledger_.base().weighs(author.peer)) return;
     std::vector<GradientCase>& right = right_[author.peer];
     right.push_back(as_evidence(round, target, open));
-    if (right.size() < options_.right_needed) return;
+    if (right.size() > cases_max) right.erase(right.begin());
+    tell_right(author.peer, right.size());
+    if (right.size() < options_.right_needed || !is_found_right_by_enough(round, author.peer))
+        return;
     const GradientEvidence evidence{.cases = std::move(right), .voted = false};
     right_.erase(author.peer);
     const consensus::Base& base = ledger_.base();
     const bool pardons = base.orders.mistake_of(author.peer, base.instance.step) != nullptr;
     const auto offence = pardons ? robust::Offence::mistaken : robust::Offence::none;
     propose(order(robust::OrderKind::vouch, offence, author.peer), evidence);
+}
+
+void Validators::tell_right(const PeerId& author, std::size_t right) const {
+    // More of them are needed where too few different peers have found them right.
+    const std::size_t shown = std::min<std::size_t>(right, options_.right_needed);
+    const bool about_us = author == host_.id();
+    hooks_.tell(
+        events::NewcomerRight{
+            .right = shown, .needed = options_.right_needed, .about_us = about_us ? 1U : 0U},
+        author,
+        fmt::format("{}: {} of {} checks right{}",
+                    about_us ? "this peer, a newcomer" : hooks_.name_of(author),
+                    shown,
+                    options_.right_needed,
+                    shown < options_.right_needed ? "; what it brings weighs nothing yet" : ""));
 }
 
 // It had erred before this round, and been let in again.

@@ -102,8 +102,9 @@ class Validators {
         std::shared_ptr<const consensus::Plan> plan;
         averaging::Proof proof;
         averaging::RowTable rows;
-        std::set<PeerId> voters;    // in the plan
-        std::set<PeerId> checkers;  // of them, who offer it
+        std::map<PeerId, std::uint64_t> steps;  // in which each has weighed
+        std::set<PeerId> voters;                // in the plan
+        std::set<PeerId> checkers;              // of them, who offer it
         std::shared_ptr<const state::Snapshot> state;
         std::shared_ptr<const state::Snapshot> state_before;  // of what was carried
         std::map<std::uint32_t, OpenCase> cases;              // by target
@@ -118,6 +119,7 @@ class Validators {
                            std::shared_ptr<const consensus::Plan> plan,
                            std::shared_ptr<const state::Snapshot> state);
     void assign(Round& round, const Digest& draw);
+    double chance_of(const Round& round, const consensus::PlanMember& member) const;
     void open_case(Round& round, const robust::CheckJob& job, const Digest& draw);
     void ask_deputies(std::uint64_t step);
     void note_silence(std::uint64_t step);
@@ -138,6 +140,8 @@ class Validators {
     std::size_t needed_for(const Round& round) const;
     void look_at(Round& round, const Digest& draw, std::uint32_t target);
     void ask_all(Round& round, const Digest& draw, std::uint32_t target, OpenCase& open);
+    bool is_found_right_by_enough(const Round& round, const PeerId& author) const;
+    void tell_right(const PeerId& author, std::size_t right) const;
     void found_right(const Round& round, std::uint32_t target, const OpenCase& open);
     void found_wrong(const Round& round, std::uint32_t target, const OpenCase& open);
     void accuser_wrong(const Round& round, std::uint32_t target, const OpenCase& open);
