@@ -18,6 +18,7 @@ LeaderElection::LeaderElection(const Environment& environment,
       reports_(reports) {}
 
 bool LeaderElection::suspected(const PeerId& peer) const {
+    if (acceptor_.has_offended(peer)) return true;
     const auto found = suspects_.find(peer);
     return found != suspects_.end() && found->second > environment_.now();
 }
@@ -69,6 +70,7 @@ bool LeaderElection::may_follow(const consensus::Decision& branch) const {
     if (environment_.roster.voters_of_our_branch(base) < base.quorum() &&
         !environment_.roster.chain_goes_on(base))
         return true;
+    if (base.protection.rules.on && !consensus::names_quorum(branch, base)) return false;
     const Duration waited =
         open_.wanted_since() ? environment_.now() - *open_.wanted_since() : Duration(0);
     return waited > quorum_patience(environment_, patience_);

@@ -9,6 +9,9 @@ namespace {
 
 constexpr const char* votes_file = "votes";
 constexpr std::size_t votes_file_bytes_max = 4u << 20;
+// Ballots of one proposer in one step of a robust run: a round takes less than the time of one.
+constexpr double ballots_burst = 4;
+constexpr double ballots_per_s = 0.1;
 
 struct VoterRecord {
     std::uint64_t incarnation = 0;
@@ -252,8 +255,11 @@ Task<ConsensusReply> Acceptor::on_prepare(PeerId from, Prepare prepare) {
     if (!may_vote()) co_return refuse(Answer::may_not_vote, "this peer may not vote yet");
     if (!owns_ballot(environment_.ledger.base(), from, prepare.ballot))
         co_return refuse(Answer::refused, "that ballot belongs to another leader");
-    if (environment_.scores.misbehaviour().is_barred(from, environment_.now()))
+    if (has_offended(from) ||
+        environment_.scores.misbehaviour().is_barred(from, environment_.now()))
         co_return refuse(Answer::refused, "you broke the protocol a moment ago");
+    if (bids_too_often(from))
+        co_return refuse(Answer::refused, "your ballots come too often for a step");
     ConsensusReply reply = paxos_.prepare(prepare.previous, prepare.instance, prepare.ballot);
     if (reply.answer != Answer::yes) co_return reply;
     const Result<void> written = co_await persist();
@@ -324,11 +330,15 @@ std::optional<ConsensusReply> Acceptor::check_branch(const PeerId& from,
         return refuse(Answer::refused, "the branch is not from our state");
     if (const Ok carried = base.protection.check_carried(decision, nullptr); !carried)
         return refuse(Answer::refused, carried.error().message());
+    // Voters who can be reached are led away by nobody who only lets them wait.
+    const bool alive = lives(environment_.electorate, base);
+    if (alive && base.protection.rules.on && !names_quorum(decision, base))
+        return refuse(Answer::refused, "it leaves out most voters, who are there");
     // Clocks differ and the proposer began first; half the time is a quorum truly lost. Who is out
     // of reach of the others leads nobody away who is not.
     const Duration waited = wanted_since_ ? environment_.now() - *wanted_since_ : Duration(0);
     const Duration patience = environment_.quorum_patience();
-    if (waited < (lives(environment_.electorate, base) ? patience * 3 / 2 : patience / 2))
+    if (waited < (alive ? patience * 3 / 2 : patience / 2))
         return refuse(Answer::refused, "the quorum has not been away for long enough");
     return std::nullopt;
 }
@@ -367,7 +377,38 @@ bool Acceptor::drops_most(const Decision& decision) const {
     return static_cast<std::size_t>(std::ranges::count_if(voters, stays)) < majority(voters.size());
 }
 
+bool names_quorum(const Decision& decision, const Base& base) {
+    const auto is_named = [&decision](const Voter& voter) {
+        return std::ranges::find(decision.next_voters, voter.peer, &Voter::peer) !=
+               decision.next_voters.end();
+    };
+    const auto named = static_cast<std::size_t>(std::ranges::count_if(base.voters, is_named));
+    return named >= base.quorum();
+}
+
+bool Acceptor::has_offended(const PeerId& proposer) const {
+    return turn_.previous == environment_.ledger.base().previous &&
+           turn_.offenders.contains(proposer);
+}
+
+Acceptor::Turn& Acceptor::turn() {
+    const Digest& previous = environment_.ledger.base().previous;
+    if (turn_.previous != previous) turn_ = Turn{previous, {}, {}};
+    return turn_;
+}
+
+// Each higher ballot takes the step from whoever leads it, and a liar's come to nothing.
+bool Acceptor::bids_too_often(const PeerId& proposer) {
+    const Base& base = environment_.ledger.base();
+    if (!base.protection.rules.on || !base.is_voter(proposer)) return false;
+    const auto bucket =
+        turn().ballots.try_emplace(proposer, TokenBucket{ballots_burst, ballots_per_s}).first;
+    return !bucket->second.take(environment_.now());
+}
+
+// Its next ballots would only take the step from those who lead after it.
 ConsensusReply Acceptor::accuse(const PeerId& proposer, std::string why) {
+    if (environment_.ledger.base().is_voter(proposer)) turn().offenders.insert(proposer);
     environment_.listener.refused(proposer, why);
     return refuse(Answer::refused, std::move(why));
 }

@@ -13,8 +13,12 @@
 
 #pragma once
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 
+#include "dedloc/base/token_bucket.h"
 #include "dedloc/consensus/environment.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/scope.h"
@@ -33,6 +37,8 @@ class Acceptor {
 
     Task<void> stop() { return scope_.stop(); }
     std::uint64_t incarnation() const { return incarnation_; }
+    // It has proposed what no honest peer would for the step that is open: it leads that no more.
+    bool has_offended(const PeerId& proposer) const;
     bool may_vote() const;                                 // for the ledger's open instance
     bool may_lead() const;                                 // and can write its own vote down
     std::uint32_t promised(const Digest& previous) const;  // the highest ballot; 0: none
@@ -86,6 +92,15 @@ class Acceptor {
                                           const Instance& instance) const;
     Task<void> wait_for_state();
 
+    // The proposers of the open step.
+    struct Turn {
+        Digest previous;
+        std::set<PeerId> offenders;               // voters that have offended
+        std::map<PeerId, TokenBucket> ballots{};  // of voters
+    };
+    Turn& turn();
+    bool bids_too_often(const PeerId& proposer);
+
     const Environment& environment_;
     std::uint64_t incarnation_;
     PaxosAcceptor paxos_;
@@ -98,11 +113,14 @@ class Acceptor {
     bool tries_again_ = false;
     bool told_that_it_goes_on_ = false;  // to fail
     std::optional<TimePoint> wanted_since_;
+    Turn turn_;
     bool leaving_ = false;
     runtime::Scope scope_;
 };
 
 // The place of the proposer of `ballot`, as the leader order of `base` says.
 bool owns_ballot(const Base& base, const PeerId& proposer, std::uint32_t ballot);
+// Are as many of its next voters voters of `base` as decide there?
+bool names_quorum(const Decision& decision, const Base& base);
 
 }  // namespace dedloc::consensus
