@@ -145,6 +145,7 @@ void RunModel::add(const events::Event& event) {
         names_.set_person(event.peer.is_empty() ? us_ : event.peer, person->person);
     if (const auto* joined = event.as<PeerJoined>(); joined && joined->name)
         names_.set_name(event.peer, *joined->name);
+    protection_.add(event);
     if (event.is<PeerLeft>()) {
         if (const auto found = gone_.find(event.peer); found != gone_.end())
             found->second.left = true;
@@ -157,7 +158,7 @@ void RunModel::add(const events::Event& event) {
               .peer = event.peer,
               .text = printable(event.text, view_text_bytes_max),
               .tone = tone_of(event),
-              .is_routine = event.is<StepMade, PlanMade, Evaluated, CheckpointSaved>() ||
+              .is_routine = event.is<StepMade, PlanMade, Evaluated, CheckpointSaved, CheckMade>() ||
                             is_of_a_failure_that_was_told(event)});
 }
 
@@ -341,6 +342,8 @@ RunView RunModel::view() const {
     view.events.assign(events_.begin(), events_.end());
     // The engine writes ids where it does not know a name yet.
     for (EventView& event : view.events) event.text = names_.in(event.text);
+    view.protection = protection_.line(names_);
+    view.protection_standing = protection_.standing(names_);
 
     view.samples_total = samples_total_.value_or(0);
     const double all_compute_per_s = computed_per_s();

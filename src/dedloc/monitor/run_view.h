@@ -23,6 +23,7 @@
 #include "dedloc/events/events.h"
 #include "dedloc/events/peer_names.h"
 #include "dedloc/membership/status.h"
+#include "dedloc/monitor/protection_line.h"
 #include "dedloc/run/run_file.h"
 
 namespace dedloc::monitor {
@@ -88,7 +89,9 @@ struct RunView {
     std::vector<double> losses;       // of the last steps, oldest first
     std::vector<PeerView> peers;      // us first, then by name, the gone last
     std::vector<EventView> events;    // oldest first
-    std::vector<std::string> more;    // lines under the peers: the grid of experts
+    std::vector<std::string> more;    // lines under the peers, of an experts' grid
+    std::string protection;           // of a robust run (protection_line.h), in one line
+    std::string protection_standing;  // the part of it that seldom changes
 
     std::size_t live_peers() const;
     std::size_t state_hashes() const;  // different ones among live peers of the newest step
@@ -145,6 +148,7 @@ class RunModel {
     std::map<PeerId, Gone> gone_;
     std::map<std::uint64_t, double> losses_;  // step → mean loss
     events::PeerNames names_;                 // of all who were seen
+    ProtectionLine protection_;
     std::deque<EventView> events_;
     std::uint64_t events_count_ = 0;
     std::map<PeerId, WallSeconds> failing_;  // of whom it was told a moment ago

@@ -343,8 +343,9 @@ std::vector<Line> render(const RunView& view, std::size_t width, std::size_t hei
         title_line(view, width),
         step_line(view, width, look),
         loss_line(view, look),
-        {},
     };
+    if (!view.protection.empty()) lines.push_back({{view.protection}});
+    lines.push_back({});
     // Peers first; events take what is left, but at least two lines where there is room.
     const std::size_t free = height - lines.size() - 2;  // header of peers, blank before events
     const auto events = shown_events(view, width);
@@ -402,6 +403,10 @@ std::vector<std::string> plain_lines(const RunView& view, PlainProgress& seen) {
         lines.push_back(line);
         seen.step = view.step;
         seen.accuracy_step = view.accuracy_step;
+    }
+    if (!view.protection_standing.empty() && view.protection_standing != seen.protection) {
+        seen.protection = view.protection_standing;
+        lines.push_back(fmt::format("{:>7}  {}", clock_text(view.seconds), seen.protection));
     }
     if (!view.more.empty() && view.more.front() != seen.more) {
         seen.more = view.more.front();

@@ -53,7 +53,8 @@ struct PlainProgress {
     std::uint64_t step = 0;
     std::uint64_t event_number = 0;
     std::uint64_t accuracy_step = 0;
-    std::string more;  // what was told last of view.more
+    std::string more;        // what was told last of view.more
+    std::string protection;  // and of view.protection_standing
     std::set<std::string> said;
 };
 std::vector<std::string> plain_lines(const RunView& view, PlainProgress& seen);
