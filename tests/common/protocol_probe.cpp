@@ -17,7 +17,8 @@ Task<Result<bool>> probe_protocol(p2p::Host& host, PeerId to, std::string method
     Bytes message = question;
     auto answer = co_await host.call(to, std::move(method), std::move(question), deadline);
     if (answer) co_return true;
-    if (answer.error().kind() != ErrorKind::unsupported) co_return std::move(answer).error();
+    if (is_refused_by_gate(answer.error())) co_return std::move(answer).error();
+    // It may be one that is spoken over a stream, where a call makes no sense.
     auto stream = co_await host.open_stream(to, std::move(streamed), deadline);
     if (!stream) co_return std::move(stream).error();
     (void)co_await (*stream)->write(std::move(message));
