@@ -18,12 +18,9 @@
 
 namespace dedloc::allreduce {
 
-class TestPeer : public Listener {
+class TestPeer : public events::Teller {
   public:
-    void values_clipped(std::string what) override { notes.push_back(what); }
-    void refused_input(const PeerId&, std::string why) override { notes.push_back(why); }
-    void refused_message(const PeerId&, std::string why) override { notes.push_back(why); }
-    void owner_failed(const PeerId&, std::string why) override { notes.push_back(why); }
+    void tell(events::Any, PeerId, std::string text) override { notes.push_back(std::move(text)); }
 
     std::vector<std::string> notes;
     OpenStep open_step;
@@ -43,6 +40,7 @@ class TestPeer : public Listener {
                        parts_,
                        patience_,
                        *this,
+                       complaints_,
                        std::move(options),
                        [this] { return open_step; },
                        [](const PeerId&) { return true; }},
@@ -51,6 +49,7 @@ class TestPeer : public Listener {
     security::ToyVerifier verifier_;
     PartStore parts_;
     links::Patience patience_;
+    events::Complaints complaints_{*this};
     Environment environment_;
     p2p::Handlers handlers_;
 };

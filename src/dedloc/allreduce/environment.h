@@ -18,6 +18,7 @@
 #include "dedloc/base/token_bucket.h"
 #include "dedloc/codec/chooser.h"
 #include "dedloc/codec/codec.h"
+#include "dedloc/events/complaints.h"
 #include "dedloc/links/patience.h"
 #include "dedloc/links/reachability.h"
 #include "dedloc/p2p/host.h"
@@ -70,20 +71,6 @@ struct ReduceMemory {
     void give_back(std::size_t bytes) { now -= bytes; }
 };
 
-// Is told what a peer has done.
-class Listener {
-  public:
-    virtual ~Listener() = default;
-    // A contribution, or a piece of it, is refused.
-    virtual void refused_input(const PeerId& peer, std::string why) = 0;
-    // It said anything else that a member may not say.
-    virtual void refused_message(const PeerId& peer, std::string why) = 0;
-    // The parts that it owns did not come.
-    virtual void owner_failed(const PeerId& peer, std::string why) = 0;
-    // Our contribution has numbers beyond the range of the codec that they travel in.
-    virtual void values_clipped(std::string what) = 0;
-};
-
 // The step that is open here, by the newest decision and its number.
 struct OpenStep {
     Digest previous;
@@ -97,7 +84,8 @@ struct Environment {
     const security::Verifier& verifier;
     PartStore& parts;
     links::Patience& patience;
-    Listener& listener;
+    events::Teller& teller;
+    events::Complaints& complaints;
     Options options;
     std::function<OpenStep()> open_step;
     // Does this peer get the time that all have for their contributions?
@@ -105,6 +93,10 @@ struct Environment {
 
     TimePoint now() const { return node.clock.now(); }
     const PeerId& me() const { return host.id(); }
+    // It said what a member may not say; but for contributions.
+    void complain_of(const PeerId& peer, std::string why) const {
+        complaints.add(peer, now(), std::move(why));
+    }
 };
 
 struct TransferState {
@@ -115,6 +107,8 @@ struct TransferState {
     // Members that weigh nothing may let the others wait in a few exchanges, and then in two a
     // minute. Identities cost nothing.
     TokenBucket waits_for_weightless{8, 1.0 / 30};
+    // Have we, as an owner, refused some of what we brought last?
+    bool own_refused = false;
 };
 
 }  // namespace dedloc::allreduce

@@ -138,8 +138,7 @@ Task<void> Exchanges::serve(std::unique_ptr<p2p::MessageStream> owned) {
     if (!first || !first->has_value()) co_return;
     const auto header = wire::decode<PartsHeader>(**first);
     if (!header) {
-        environment_.listener.refused_message(stream->remote(),
-                                              "a parts stream that cannot be read");
+        environment_.complain_of(stream->remote(), "a parts stream that cannot be read");
         co_return;
     }
     const TimePoint begun = environment_.now();
@@ -154,8 +153,7 @@ Task<void> Exchanges::serve(std::unique_ptr<p2p::MessageStream> owned) {
         // Without any plan of this step we may have missed it.
         const auto mine = newest();
         if (!overtaken() && mine && mine->plan().instance.step + 1 >= environment_.open_step().step)
-            environment_.listener.refused_message(stream->remote(),
-                                                  "its parts are for another group than ours");
+            environment_.complain_of(stream->remote(), "its parts are for another group than ours");
         Error error = make_error(ErrorKind::not_found, "no such plan here");
         (void)co_await stream->fail(std::move(error));
         co_return;

@@ -124,7 +124,7 @@ Task<Result<SharedBytes>> PartFetcher::ask_for_part(consensus::FinishedPart head
     const SharedBytes whole(*std::move(reply));
     auto data = decode_with_body<FinishedPartData>(whole);
     if (!data) {
-        environment_.listener.refused_message(candidate, "an average that was fetched: unreadable");
+        environment_.complain_of(candidate, "an average that was fetched: unreadable");
         co_return std::move(data).error();
     }
     SharedBytes encoded = whole.part(data->encoded);
@@ -132,8 +132,8 @@ Task<Result<SharedBytes>> PartFetcher::ask_for_part(consensus::FinishedPart head
     const Digest digest = co_await environment_.node.workers.run(std::move(work));
     if (digest != header.digest) {
         fetching->demote(candidate);
-        environment_.listener.refused_message(
-            candidate, "an average that was fetched: other bytes than were asked for");
+        environment_.complain_of(candidate,
+                                 "an average that was fetched: other bytes than were asked for");
         co_return make_error(ErrorKind::peer_broke_protocol, "other bytes than were asked for");
     }
     environment_.parts.put(header, encoded);

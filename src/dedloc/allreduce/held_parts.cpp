@@ -72,8 +72,7 @@ Task<bool> ask_for(std::shared_ptr<Search> search, PeerId member, std::uint32_t 
             co_return true;
         }
     }
-    environment.listener.refused_message(member,
-                                         "an average that was fetched: not what its owner signed");
+    environment.complain_of(member, "an average that was fetched: not what its owner signed");
     co_return false;
 }
 

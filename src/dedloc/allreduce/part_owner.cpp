@@ -177,7 +177,8 @@ void PartOwner::refuse_input(std::uint32_t member, std::uint32_t repair, std::st
     const PeerId& peer = transfer_.plan.members[member].peer;
     if (repair == 0 && transfer_.routes.sends_sums(member, *transfer_.me))
         transfer_.state.failed_owners.failed(peer, transfer_.now(), /*broke_protocol=*/true);
-    environment_.listener.refused_input(peer, std::move(why));
+    if (peer == environment_.me()) transfer_.state.own_refused = true;
+    environment_.complaints.add(peer, environment_.now(), std::move(why), events::InputRefused{});
 }
 
 // Instead of what it held until now.

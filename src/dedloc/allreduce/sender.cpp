@@ -49,8 +49,8 @@ Task<void> Sender::talk_to_owner(std::uint32_t owner,
     transfer_.state.failed_owners.failed(transfer_.plan.members[owner].peer,
                                          transfer_.now(),
                                          outcome.error().kind() == ErrorKind::peer_broke_protocol);
-    environment_.listener.owner_failed(transfer_.plan.members[owner].peer,
-                                       outcome.error().message());
+    environment_.teller.tell(
+        events::OwnerFailed{}, transfer_.plan.members[owner].peer, outcome.error().message());
 }
 
 Task<Result<void>> Sender::exchange_with(std::uint32_t owner,

@@ -16,10 +16,12 @@ void tell_of_clipped(const Transfer& transfer, codec::CodecId codec) {
     std::optional<TimePoint>& told = transfer.state.clipped_told;
     if (told && transfer.now() - *told < clipped_told_every) return;
     told = transfer.now();
-    transfer.environment.listener.values_clipped(fmt::format(
-        "gradients of this peer are beyond the range of {} and are cut off there; scale the loss "
-        "down, clip them, or take another averaging.codec",
-        codec::to_string(codec)));
+    transfer.environment.teller.tell(
+        events::ValuesClipped{},
+        {},
+        fmt::format("gradients of this peer are beyond the range of {} and are cut off there; "
+                    "scale the loss down, clip them, or take another averaging.codec",
+                    codec::to_string(codec)));
 }
 
 }  // namespace

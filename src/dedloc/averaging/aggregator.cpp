@@ -32,8 +32,9 @@ Aggregator::Aggregator(Environment environment)
     : environment_(std::move(environment)),
       patience_(environment_.options.call_timeout, environment_.options.deadline_max),
       caps_{environment_.options.upload_max, environment_.options.download_max},
-      reports_(environment_, scores_),
-      transfers_(transfer_environment(environment_, scores_, patience_, reports_)),
+      complaints_(environment_.teller),
+      full_round_(environment_.teller),
+      transfers_(transfer_environment(environment_, scores_, patience_, complaints_)),
       exchanges_(transfers_, aggregator_exchanges_max),
       probe_(environment_.node,
              environment_.host,
@@ -131,7 +132,7 @@ void Aggregator::register_handlers() {
 Task<Result<Bytes>> Aggregator::on_repair(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(environment_.gate(from));
     Result<Bytes> taken = exchanges_.take_repair(from, request);
-    if (!taken) reports_.refuse_message(from, taken.error());
+    if (!taken) complaints_.add_if_broken(from, environment_.now(), taken.error());
     co_return taken;
 }
 
@@ -179,7 +180,7 @@ Task<Result<Bytes>> Aggregator::on_plan(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(environment_.gate(from));
     Result<void> taken = take_plan(from, request);
     if (!taken) {
-        reports_.refuse_message(from, taken.error());
+        complaints_.add_if_broken(from, environment_.now(), taken.error());
         co_return std::move(taken).error();
     }
     co_return Bytes{};
@@ -208,7 +209,7 @@ Task<Result<Bytes>> Aggregator::on_certificate(PeerId from, Bytes certificate) {
 void Aggregator::take_certificate(const PeerId& from, const Bytes& certificate) {
     if (!environment_.ledger.started()) return;
     const auto accepted = environment_.ledger.accept(certificate);
-    if (!accepted) reports_.refuse_message(from, accepted.error());
+    if (!accepted) complaints_.add_if_broken(from, environment_.now(), accepted.error());
     if (!accepted && (accepted.error().kind() == ErrorKind::not_found ||
                       accepted.error().kind() == ErrorKind::conflict))
         look_at(from);
@@ -359,7 +360,7 @@ Task<void> Aggregator::announce_to(PeerId leader) {
     }
     if (reply->verdict == Verdict::refused) suspect(leader);
     if (reply->verdict == Verdict::full) {
-        reports_.round_is_full(leader, reply->reason);
+        full_round_.is_told(leader, reply->reason);
         const TimePoint next = environment_.now() + full_round_pause;
         (void)co_await changed_.wait_until(environment_.node.clock, next);
     }

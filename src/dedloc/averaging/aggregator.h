@@ -20,9 +20,10 @@
 
 #include "dedloc/allreduce/exchanges.h"
 #include "dedloc/averaging/aggregator_work.h"
+#include "dedloc/averaging/environment.h"
+#include "dedloc/averaging/full_round.h"
 #include "dedloc/averaging/messages.h"
 #include "dedloc/averaging/own_link.h"
-#include "dedloc/averaging/reports.h"
 #include "dedloc/consensus/catch_up.h"
 #include "dedloc/consensus/sync_candidates.h"
 #include "dedloc/links/bandwidth_probe.h"
@@ -82,7 +83,8 @@ class Aggregator {
     consensus::PeerScore scores_;
     links::Patience patience_;
     LinkCaps caps_;
-    Reports reports_;
+    events::Complaints complaints_;
+    FullRound full_round_;
     allreduce::Environment transfers_;
     allreduce::Exchanges exchanges_;
     links::GrowingRate upload_;

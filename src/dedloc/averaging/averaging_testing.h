@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "dedloc/allreduce/fetch.h"
-#include "dedloc/averaging/reports.h"
+#include "dedloc/averaging/environment.h"
+#include "dedloc/averaging/messages.h"
 #include "dedloc/p2p/handlers.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/wire/message.h"
@@ -26,7 +27,7 @@ inline Bytes certificate_by_all(const consensus::Decision& decision,
 }
 
 // Answers what it is asked for from its part store, and counts.
-class AnsweringMember : public Roster, public RoundListener {
+class AnsweringMember : public Roster, public RoundListener, public events::Teller {
   public:
     AnsweringMember(sim::SimNode& node, RoundOptions options)
         : parts_(64u << 20),
@@ -39,10 +40,11 @@ class AnsweringMember : public Roster, public RoundListener {
                        parts_,
                        *this,
                        *this,
+                       *this,
                        options},
           patience_(options.call_timeout, options.deadline_max),
-          reports_(environment_, scores_),
-          transfers_(transfer_environment(environment_, scores_, patience_, reports_)),
+          complaints_(*this),
+          transfers_(transfer_environment(environment_, scores_, patience_, complaints_)),
           fetcher_(transfers_),
           handlers_(node.host()) {
         handlers_.on_call(allreduce::fetch_method,
@@ -60,12 +62,12 @@ class AnsweringMember : public Roster, public RoundListener {
     void round_wanted() override {}
     void voting_for(const consensus::Decision&) override {}
     void behind(const PeerId&) override {}
-    void note(const RoundNote& note) override { notes.push_back(note.text); }
+    void tell(events::Any, PeerId, std::string text) override { notes.push_back(std::move(text)); }
 
     const Environment& environment() const { return environment_; }
     consensus::PeerScore& scores() { return scores_; }
     links::Patience& patience() { return patience_; }
-    Reports& reports() { return reports_; }
+    events::Complaints& complaints() { return complaints_; }
     allreduce::PartFetcher& fetcher() { return fetcher_; }
 
     std::vector<std::uint32_t> asked;
@@ -85,7 +87,7 @@ class AnsweringMember : public Roster, public RoundListener {
     Environment environment_;
     consensus::PeerScore scores_;
     links::Patience patience_;
-    Reports reports_;
+    events::Complaints complaints_;
     allreduce::Environment transfers_;
     allreduce::PartFetcher fetcher_;
     p2p::Handlers handlers_;

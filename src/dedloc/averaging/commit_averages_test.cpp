@@ -7,7 +7,6 @@
 
 #include "dedloc/allreduce/plan_check.h"
 #include "dedloc/averaging/averaging_testing.h"
-#include "dedloc/averaging/reports.h"
 #include "dedloc/codec/codec.h"
 #include "dedloc/consensus/acceptor.h"
 #include "dedloc/security/hash_list.h"
@@ -34,7 +33,7 @@ class CommitAveragesTest : public testing::Test {
                                   member.scores(),
                                   member.patience(),
                                   *averages_,
-                                  member.reports(),
+                                  member.complaints(),
                                   member.environment().judge));
         voter_ = std::move(*consensus::Acceptor::open(*environment_));
         begin_run();
@@ -125,7 +124,7 @@ class CommitAveragesTest : public testing::Test {
     void expect_refused(const char* why) {
         EXPECT_EQ(answer(), consensus::Answer::refused);
         EXPECT_NE(reply_.reason.find(why), std::string::npos) << reply_.reason;
-        EXPECT_GT(peers_[1]->scores().misbehaviour().count(leader()), 0u);
+        EXPECT_GT(peers_[1]->complaints().count(leader()), 0u);
     }
 
     // The leader alone was in the round.
@@ -150,7 +149,7 @@ class CommitAveragesTest : public testing::Test {
     void expect_to_keep_the_vote() {
         EXPECT_EQ(answer(), consensus::Answer::refused);
         EXPECT_EQ(reply_.reason, "it takes the vote from most of us");
-        EXPECT_EQ(peers_[1]->scores().misbehaviour().count(leader()), 0u);
+        EXPECT_EQ(peers_[1]->complaints().count(leader()), 0u);
     }
 
     sim::World world_;

@@ -36,15 +36,15 @@ Result<std::unique_ptr<Coordinator>> Coordinator::make(Environment environment) 
 Coordinator::Coordinator(Environment environment)
     : environment_(std::move(environment)),
       patience_(environment_.options.call_timeout, environment_.options.deadline_max),
-      reports_(environment_, scores_),
-      transfers_(transfer_environment(environment_, scores_, patience_, reports_)),
+      complaints_(environment_.teller),
+      transfers_(transfer_environment(environment_, scores_, patience_, complaints_)),
       exchanges_(transfers_, exchanges_max),
       fetcher_(transfers_),
       averages_(environment_, fetcher_),
       evidence_(environment_),
       docket_(environment_, evidence_),
       consensus_(
-          consensus_environment(environment_, scores_, patience_, averages_, reports_, docket_)),
+          consensus_environment(environment_, scores_, patience_, averages_, complaints_, docket_)),
       open_(environment_, patience_),
       announcements_(environment_, patience_),
       link_(environment_, [this] { return !open_.wanted() && !exchanges_.in_round(); }),
@@ -60,12 +60,12 @@ void Coordinator::assemble() {
     open_.on_wanted(
         [this](std::optional<TimePoint> since) { acceptor_->round_wanted_since(since); });
     election_ = std::make_unique<LeaderElection>(
-        environment_, scores_, patience_, open_, *acceptor_, reports_);
+        environment_, scores_, patience_, open_, *acceptor_, complaints_);
     parts_ = std::make_unique<RoundParts>(RoundParts{environment_,
                                                      transfers_,
                                                      scores_,
                                                      patience_,
-                                                     reports_,
+                                                     complaints_,
                                                      exchanges_,
                                                      *acceptor_,
                                                      open_,
@@ -83,6 +83,7 @@ void Coordinator::assemble() {
     phases_.push_back(std::make_unique<ReducePhase>(*parts_));
     if (environment_.options.proves) {
         proofs_ = std::make_unique<RoundProofs>(*parts_, averages_, evidence_, docket_);
+        certificates_->on_sent([this](ByteView certificate) { proofs_->look_at(certificate); });
         phases_.push_back(proofs_->make_phase());
     }
     phases_.push_back(std::make_unique<DecidePhase>(*parts_, *proposer_, docket_));
@@ -188,7 +189,7 @@ Task<void> Coordinator::participate(std::shared_ptr<const allreduce::RoundInput>
         return now.step == open.step && now.branch == open.branch;
     };
     open_.hand_in(std::move(input));
-    reports_.is_handed_in();
+    exchanges_.state().own_refused = false;
     // A peer that brings nothing waits for those that bring something; when they do not come, it
     // had better compute. (If all waited for each other with empty hands, nobody ever would.)
     const TimePoint give_up = open_.input()->input.is_empty()
@@ -198,8 +199,7 @@ Task<void> Coordinator::participate(std::shared_ptr<const allreduce::RoundInput>
     // Brought again, what nobody can take would bring about the same abort, as fast as votes are
     // written down.
     const auto in_vain = [this, open] {
-        return reports_.own_refused() &&
-               environment_.ledger.base().instance.attempt != open.attempt;
+        return own_refused() && environment_.ledger.base().instance.attempt != open.attempt;
     };
     while (is_open() && environment_.now() < give_up && !in_vain()) {
         // Again after an aborted attempt, which clears the wish; not for the step that follows.

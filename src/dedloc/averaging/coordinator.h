@@ -54,7 +54,7 @@ class Coordinator {
     allreduce::PartFetcher& fetcher() { return fetcher_; }
     std::uint64_t incarnation() const { return acceptor_->incarnation(); }
     // Have we, as an owner, refused some of what we brought last?
-    bool own_refused() const { return reports_.own_refused(); }
+    bool own_refused() const { return exchanges_.state().own_refused; }
 
     // A round is wanted (or no more) although this peer has nothing to hand in yet.
     void set_wanted(bool wanted) { open_.set_wanted(wanted); }
@@ -95,7 +95,7 @@ class Coordinator {
     const Environment environment_;
     consensus::PeerScore scores_;
     links::Patience patience_;
-    Reports reports_;
+    events::Complaints complaints_;
     allreduce::Environment transfers_;
     allreduce::Exchanges exchanges_;
     allreduce::PartFetcher fetcher_;

@@ -10,7 +10,8 @@ namespace dedloc::averaging {
 Task<PhaseEnd> DecidePhase::begin(std::shared_ptr<Attempt> attempt) {
     const consensus::Decision decision = make_decision(*attempt);
     if (decision.kind == consensus::DecisionKind::abort)
-        parts_.reports.note(RoundNote::Kind::aborted, {}, "a round ended without a whole average");
+        environment_.teller.tell(
+            events::RoundFailed{}, {}, "a round ended without a whole average");
     Bytes bytes = wire::encode(decision);
     attempt->decided = co_await proposer_.propose(
         attempt->base, attempt->ballot, std::move(bytes), parts_.open.usual_deadline());

@@ -21,7 +21,7 @@ consensus::Environment consensus_environment(const Environment& environment,
                                              consensus::PeerScore& scores,
                                              const links::Patience& patience,
                                              consensus::Averages& averages,
-                                             consensus::Listener& listener,
+                                             events::Complaints& complaints,
                                              consensus::OrderJudge& judge) {
     const RoundOptions& options = environment.options;
     return {.node = environment.node,
@@ -33,7 +33,9 @@ consensus::Environment consensus_environment(const Environment& environment,
             .patience = patience,
             .electorate = environment.roster,
             .averages = averages,
-            .listener = listener,
+            .listener = environment.listener,
+            .teller = environment.teller,
+            .complaints = complaints,
             .options = {options.quorum_timeout, options.announce_interval, options.bugs},
             .judge = judge};
 }
@@ -41,7 +43,7 @@ consensus::Environment consensus_environment(const Environment& environment,
 allreduce::Environment transfer_environment(const Environment& environment,
                                             const consensus::PeerScore& scores,
                                             links::Patience& patience,
-                                            allreduce::Listener& listener) {
+                                            events::Complaints& complaints) {
     allreduce::Options options = environment.options;
     options.sum_by_arrival = environment.options.bugs.sum_by_arrival;
     const consensus::Ledger* const ledger = &environment.ledger;
@@ -51,7 +53,8 @@ allreduce::Environment transfer_environment(const Environment& environment,
             .verifier = environment.verifier,
             .parts = environment.parts,
             .patience = patience,
-            .listener = listener,
+            .teller = environment.teller,
+            .complaints = complaints,
             .options = std::move(options),
             .open_step =
                 [ledger] {

@@ -52,6 +52,7 @@ struct Environment {
     allreduce::PartStore& parts;
     const Roster& roster;
     RoundListener& listener;
+    events::Teller& teller;
     RoundOptions options;
     consensus::OrderJudge& judge = consensus::no_new_orders();
 
@@ -73,14 +74,14 @@ consensus::Environment consensus_environment(const Environment& environment,
                                              consensus::PeerScore& scores,
                                              const links::Patience& patience,
                                              consensus::Averages& averages,
-                                             consensus::Listener& listener,
+                                             events::Complaints& complaints,
                                              consensus::OrderJudge& judge);
 
 // The part of it that exchanges need.
 allreduce::Environment transfer_environment(const Environment& environment,
                                             const consensus::PeerScore& scores,
                                             links::Patience& patience,
-                                            allreduce::Listener& listener);
+                                            events::Complaints& complaints);
 
 // A probe of this peer's link.
 links::BandwidthProbeOptions probe_options(const Environment& environment,

@@ -72,7 +72,7 @@ Task<void> Following::follow(consensus::Base base, PeerId leader) {
             parts_.election.suspect(leader, "it refused our announcement: " + reply->reason);
             break;
         case Verdict::full:
-            parts_.reports.round_is_full(leader, std::move(reply->reason));
+            full_round_.is_told(leader, std::move(reply->reason));
             co_await environment_.node.clock.sleep_for(full_round_pause);
             break;
     }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "dedloc/averaging/full_round.h"
 #include "dedloc/averaging/round_parts.h"
 #include "dedloc/consensus/service.h"
 
@@ -51,6 +52,7 @@ class Following {
     std::vector<consensus::MemberInput> told_;           // what leaders have heard of us
     std::optional<std::pair<PeerId, TimePoint>> asked_;  // a leader that has not answered yet
     std::map<PeerId, int> late_answers_;                 // of leaders, in a row
+    FullRound full_round_{environment_.teller};
     Duration answers_in_{0};  // the slowest leader's lately, forgotten by and by
 };
 

@@ -172,11 +172,12 @@ void GatherPhase::look_for_others(Gathered& gathered, const consensus::Base& bas
 void GatherPhase::give_up_waiting(const Gathered& gathered, Duration waited) {
     for (const PeerId& peer : gathered.missing) {
         parts_.announcements.do_not_wait_for(peer);
-        parts_.reports.note(RoundNote::Kind::waited_in_vain,
-                            peer,
-                            fmt::format("the round began {:.1f} s later for its sake, and it did "
-                                        "not come; it is not waited for until it does",
-                                        to_seconds(waited)));
+        environment_.teller.tell(
+            events::WaitedInVain{},
+            peer,
+            fmt::format("the round began {:.1f} s later for its sake, and it did not come; it is "
+                        "not waited for until it does",
+                        to_seconds(waited)));
     }
 }
 

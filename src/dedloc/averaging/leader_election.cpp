@@ -9,13 +9,13 @@ LeaderElection::LeaderElection(const Environment& environment,
                                const links::Patience& patience,
                                OpenRound& open,
                                const consensus::Acceptor& acceptor,
-                               Reports& reports)
+                               events::Complaints& complaints)
     : environment_(environment),
       scores_(scores),
       patience_(patience),
       open_(open),
       acceptor_(acceptor),
-      reports_(reports) {}
+      complaints_(complaints) {}
 
 bool LeaderElection::suspected(const PeerId& peer) const {
     if (acceptor_.has_offended(peer)) return true;
@@ -29,7 +29,7 @@ bool LeaderElection::is_here(const PeerId& peer) const {
 
 void LeaderElection::suspect(const PeerId& peer, std::string why, Duration how_long) {
     suspects_[peer] = environment_.now() + how_long;
-    reports_.note(RoundNote::Kind::leader_suspected, peer, std::move(why));
+    environment_.teller.tell(events::LeaderSuspected{}, peer, std::move(why));
 }
 
 void LeaderElection::pass_over(const PeerId& peer) {
@@ -37,7 +37,7 @@ void LeaderElection::pass_over(const PeerId& peer) {
 }
 
 void LeaderElection::refuse_plan(const PeerId& leader, const Error& why) {
-    reports_.refuse_message(leader, why);
+    complaints_.add_if_broken(leader, environment_.now(), why);
     if (why.kind() != ErrorKind::peer_broke_protocol) return;
     suspect(leader, why.message(), suspicion_of_liars);
     open_.changed().pulse();

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "dedloc/averaging/open_round.h"
-#include "dedloc/averaging/reports.h"
 #include "dedloc/consensus/acceptor.h"
 
 namespace dedloc::averaging {
@@ -30,7 +29,7 @@ class LeaderElection {
                    const links::Patience& patience,
                    OpenRound& open,
                    const consensus::Acceptor& acceptor,
-                   Reports& reports);
+                   events::Complaints& complaints);
 
     // The peer to follow, or to lead as; nobody: all are suspected, and the quorum is not lost yet.
     std::optional<PeerId> pick(const consensus::Base& base) const;
@@ -70,7 +69,7 @@ class LeaderElection {
     const links::Patience& patience_;
     OpenRound& open_;
     const consensus::Acceptor& acceptor_;
-    Reports& reports_;
+    events::Complaints& complaints_;
     std::map<PeerId, TimePoint> suspects_;
     std::map<PeerId, int> fruitless_;     // rounds of this step
     std::pair<Digest, PeerId> followed_;  // after which decision we follow which leader …

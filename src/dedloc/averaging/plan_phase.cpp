@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "dedloc/averaging/round_planner.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
@@ -26,13 +25,12 @@ Task<PhaseEnd> PlanPhase::begin(std::shared_ptr<Attempt> attempt) {
     const Ok enough = attempt->base.protection.check_minimum(
         planned->plan, /*parts=*/{}, attempt->base.number, attempt->base.voters);
     if (!enough && !leaves_out_minimum(environment_.options.bugs, attempt->base)) {
-        parts_.reports.note(RoundNote::Kind::aborted, {}, "waiting: " + enough.error().message());
+        environment_.teller.tell(
+            events::RoundFailed{}, {}, "waiting: " + enough.error().message());
         co_return PhaseEnd::go_on;
     }
-    environment_.listener.note({RoundNote::Kind::plan_made,
-                                environment_.me(),
-                                std::move(planned->text),
-                                std::move(planned->note)});
+    environment_.teller.tell(
+        std::move(planned->event), environment_.me(), std::move(planned->text));
     attempt->exchange = send_plan(std::move(planned->plan));
     co_return PhaseEnd::go_on;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "dedloc/averaging/phase.h"
 #include "dedloc/averaging/round_parts.h"
+#include "dedloc/averaging/round_planner.h"
 
 namespace dedloc::averaging {
 

@@ -162,7 +162,7 @@ Task<bool> ProvePhase::rows(std::shared_ptr<OpenProof> open, std::shared_ptr<Pro
         co_await ask_all(open, draw_method, std::move(message), std::move(besides), Asked::all);
     Result<Objections> mine = **std::move(own);
     if (!mine) {
-        parts_.reports.note(RoundNote::Kind::aborted, {}, mine.error().message());
+        environment_.teller.tell(events::RoundFailed{}, {}, mine.error().message());
         co_return false;
     }
     heard->emplace(*open->exchange->own_place(), *std::move(mine));

@@ -106,7 +106,7 @@ Task<Result<Bytes>> Prover::on_reveal(PeerId from, Bytes request) {
     if (!reveal) co_return consensus::unreadable("nonce");
     const Ok taken = take_reveal(from, *reveal);
     if (!taken) {
-        parts_.reports.refuse_message(from, taken.error());
+        parts_.complaints.add_if_broken(from, environment_.now(), taken.error());
         co_return taken.error();
     }
     co_return Bytes{};
@@ -224,7 +224,7 @@ Task<Result<Bytes>> Prover::on_draw(PeerId from, Bytes request) {
         co_return make_error(ErrorKind::peer_broke_protocol, "a draw is not its leader's");
     open->exchange->leader_spoke();
     Result<Bytes> answered = co_await objections_to_draw(open, *std::move(draw));
-    if (!answered) parts_.reports.refuse_message(from, answered.error());
+    if (!answered) parts_.complaints.add_if_broken(from, environment_.now(), answered.error());
     co_return answered;
 }
 

@@ -102,10 +102,9 @@ void ReducePhase::send_repair(const std::shared_ptr<allreduce::Exchange>& exchan
         message.owners.push_back(owners[message.parts.size() % owners.size()]);
         message.parts.push_back(part);
     }
-    const RoundNote note{RoundNote::Kind::repair,
-                         plan.members[*failed.begin()].peer,
-                         fmt::format("{} parts are reduced again", message.parts.size())};
-    environment_.listener.note(note);
+    environment_.teller.tell(events::PartsRepaired{},
+                             plan.members[*failed.begin()].peer,
+                             fmt::format("{} parts are reduced again", message.parts.size()));
     allreduce::Signed envelope;
     envelope.payload = wire::encode(message);
     envelope.signature = environment_.signer.sign(allreduce::repair_domain, envelope.payload);

@@ -34,7 +34,7 @@ RoundOptions robust_options() {
 }
 
 // A trainer without a model: its state is the name of the newest decision.
-class RobustMember final : public Roster, public RoundListener {
+class RobustMember final : public Roster, public RoundListener, public events::Teller {
   public:
     RobustMember(sim::SimNode& node, RoundOptions options)
         : node_(node), parts_(4u << 20), ledger_(verifier_, 16), scope_(node.runtime().executor) {
@@ -44,6 +44,7 @@ class RobustMember final : public Roster, public RoundListener {
                                        verifier_,
                                        ledger_,
                                        parts_,
+                                       *this,
                                        *this,
                                        *this,
                                        std::move(options)});
@@ -87,7 +88,7 @@ class RobustMember final : public Roster, public RoundListener {
     void round_wanted() override {}
     void voting_for(const consensus::Decision&) override {}
     void behind(const PeerId&) override {}
-    void note(const RoundNote& note) override { notes.push_back(note.text); }
+    void tell(events::Any, PeerId, std::string text) override { notes.push_back(std::move(text)); }
     void proved(const ProvedRound&) override { ++proved_rounds; }
 
   private:

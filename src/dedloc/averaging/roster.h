@@ -1,70 +1,16 @@
-// A round asks the module above and tells it: who takes part in the run (Roster), and what
-// has come of a round (RoundListener). Both are implemented above; a test implements what it needs.
+// A round asks the module above who takes part in the run (Roster), and has it act on what comes of
+// a round (RoundListener). Both are implemented above; a test implements what it needs.
 //
 // Thread: the network thread; calls return at once.
 
 #pragma once
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "dedloc/consensus/environment.h"
 
 namespace dedloc::averaging {
-
-// The one that handed in last, and by how much: so long the others waited for it alone.
-struct LastToCome {
-    PeerId peer{};
-    double seconds = 0;
-};
-
-// A member's line, as the plan counts on it.
-struct MemberLine {
-    PeerId peer{};
-    double upload_bytes_per_s = 0;
-    double download_bytes_per_s = 0;
-    bool aggregator = false;
-    bool may_own = false;
-};
-
-// Why a round is planned to take as long as it does.
-struct PlanNote {
-    double predicted_s = 0;
-    // The slowest link is full with this, in a word (none, upload, download), and whose it is.
-    // Empty: not known, as in a grid.
-    std::string bottleneck;
-    PeerId bottleneck_peer;
-    std::vector<PeerId> left_out;
-    double bottleneck_bytes_per_s = 0;  // of that link; 0: not known
-    double vector_bytes = 0;            // of the average, encoded
-    std::vector<MemberLine> lines{};
-    std::optional<LastToCome> last_came{};  // nothing: one alone
-};
-
-// A note of what happened in rounds, for events and measurements.
-struct RoundNote {
-    enum class Kind {
-        plan_made,
-        repair,
-        refused_input,    // a contribution, or a piece of it
-        refused_message,  // anything else that a member may not say
-        owner_failed,
-        values_clipped,  // of what we bring, by its codec
-        aborted,
-        leader_suspected,
-        branch_opened,
-        round_full,      // and goes on without us
-        waited_in_vain,  // for one whose announcement did not come
-        votes_failed,    // our votes cannot be written: until they can, we have none
-        votes_failing,   // and that for longer than a moment
-        votes_written,   // they can again
-    };
-    Kind kind;
-    PeerId peer;                     // whom it is about
-    std::string text;                // for people
-    std::optional<PlanNote> plan{};  // of plan_made
-};
 
 // Tells which peers take part in the run, as far as this one has heard.
 class Roster : public consensus::Electorate {
@@ -89,17 +35,11 @@ class Roster : public consensus::Electorate {
 
 struct ProvedRound;  // round_proof.h
 
-// Is told what happens in rounds.
-class RoundListener {
+// Is asked to act on what rounds find out. What people may want to know goes to events::Teller.
+class RoundListener : public consensus::Listener {
   public:
-    virtual ~RoundListener() = default;
     // Others announce a round: hand in soon.
     virtual void round_wanted() = 0;
-    // `peer` knows certificates that we lack.
-    virtual void behind(const PeerId& peer) = 0;
-    // We vote for this commit and hold every average of it: most likely it will be certified.
-    virtual void voting_for(const consensus::Decision& decision) = 0;
-    virtual void note(const RoundNote& note) = 0;
     // An order that is proved here, and by what: others may ask for it long after.
     virtual void order_proved(const robust::Order&, const Bytes&) {}
     // A commit of a robust run, with what proved it, where that came to us.

@@ -12,7 +12,6 @@
 #include "dedloc/averaging/leader_election.h"
 #include "dedloc/averaging/open_round.h"
 #include "dedloc/averaging/own_link.h"
-#include "dedloc/averaging/reports.h"
 #include "dedloc/consensus/acceptor.h"
 #include "dedloc/runtime/scope.h"
 
@@ -23,7 +22,7 @@ struct RoundParts {
     const allreduce::Environment& transfers;
     consensus::PeerScore& scores;
     links::Patience& patience;
-    Reports& reports;
+    events::Complaints& complaints;
     allreduce::Exchanges& exchanges;
     const consensus::Acceptor& acceptor;
     OpenRound& open;

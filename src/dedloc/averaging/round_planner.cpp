@@ -21,7 +21,11 @@ constexpr double rate_factor = 1000;  // between the usual rate and what is beli
 // Bytes per second; what is said beyond is no link's.
 constexpr double rate_least = 100;
 constexpr double rate_most = 1e12;
-constexpr double worth_it = 0.95;  // of the round's time without aggregators; more: without them
+constexpr std::size_t lines_told_max = 32;
+constexpr std::size_t left_out_told_max = 8;
+constexpr double megabits = 8e-6;   // of bytes
+constexpr double megabytes = 1e-6;  // of bytes
+constexpr double worth_it = 0.95;   // of the round's time without aggregators; more: without them
 
 // Measured, and of a link that there may be.
 bool is_rate(double claimed) { return claimed >= rate_least && claimed <= rate_most; }
@@ -85,6 +89,29 @@ std::string describe(const consensus::Plan& plan) {
     return text + " %)";
 }
 
+// As events::PlanMade::lines has them.
+std::string lines_of(const consensus::Plan& plan,
+                     const std::vector<planner::PeerRates>& rates,
+                     double element_bytes) {
+    std::string text;
+    for (std::size_t i = 0; i < std::min(rates.size(), lines_told_max); ++i)
+        text += fmt::format("{}{}={:.4g}/{:.4g}{}{}",
+                            i == 0 ? "" : " ",
+                            plan.members[i].peer.short_text(),
+                            rates[i].upload_per_s * element_bytes * megabits,
+                            rates[i].download_per_s * element_bytes * megabits,
+                            plan.members[i].aggregator ? "a" : "",
+                            rates[i].owns_allowed ? "" : "n");
+    return text;
+}
+
+std::string first_of(const std::vector<PeerId>& left_out) {
+    std::string text;
+    for (std::size_t i = 0; i < std::min(left_out.size(), left_out_told_max); ++i)
+        text += (i == 0 ? "" : " ") + left_out[i].text();
+    return text;
+}
+
 std::string_view word_for(planner::Bottleneck bottleneck) {
     switch (bottleneck) {
         case planner::Bottleneck::none:
@@ -113,7 +140,7 @@ class RoundPlanner {
     Result<PlannedRound> plan() const;
 
   private:
-    PlanNote note_of(const consensus::Plan& plan, const Division& division) const;
+    events::PlanMade event_of(const consensus::Plan& plan, const Division& division) const;
     std::vector<planner::PeerRates> rates_of(const std::map<PeerId, Announce>& announces) const;
     Result<Division> divide(const std::map<PeerId, Announce>& announces) const;
     Result<Division> divide_with_aggregators(std::map<PeerId, Announce> announces) const;
@@ -372,32 +399,33 @@ std::string RoundPlanner::leave_out_slow(std::map<PeerId, Announce>& announces,
         answer->seconds_of_all);
 }
 
-// In a grid the planner names no single link. Else the split is over the plan's members, in their
-// order.
-PlanNote RoundPlanner::note_of(const consensus::Plan& plan, const Division& division) const {
+// Why the round is planned to take as long as it does. In a grid the planner names no single link.
+// Else the split is over the plan's members, in their order.
+events::PlanMade RoundPlanner::event_of(const consensus::Plan& plan,
+                                        const Division& division) const {
     const double element_bytes = question_.options.element_bytes();
-    PlanNote note;
-    note.predicted_s = plan.predicted_ms / 1e3;
-    note.left_out = plan.left_out;
-    note.last_came = question_.last_came;
-    note.vector_bytes = static_cast<double>(question_.options.vector_count) * element_bytes;
     const std::vector<planner::PeerRates> rates = rates_of(division.announces);
-    for (std::size_t i = 0; i < rates.size(); ++i)
-        note.lines.push_back({plan.members[i].peer,
-                              rates[i].upload_per_s * element_bytes,
-                              rates[i].download_per_s * element_bytes,
-                              plan.members[i].aggregator,
-                              rates[i].owns_allowed});
-    if (division.grid) return note;
+    events::PlanMade made{.predicted_s = plan.predicted_ms / 1e3, .left_out = plan.left_out.size()};
+    made.vector_mb =
+        static_cast<double>(question_.options.vector_count) * element_bytes * megabytes;
+    made.lines = lines_of(plan, rates, element_bytes);
+    if (question_.last_came) {
+        made.last_peer = question_.last_came->peer.text();
+        made.last_s = question_.last_came->seconds;
+    }
+    if (!plan.left_out.empty()) made.left_out_peers = first_of(plan.left_out);
+    if (division.grid) return made;
     const planner::Split& split = division.split;
-    note.bottleneck = word_for(split.bottleneck);
-    if (split.bottleneck == planner::Bottleneck::none) return note;
+    made.bottleneck = word_for(split.bottleneck);
+    if (split.bottleneck == planner::Bottleneck::none) return made;
     const bool up = split.bottleneck == planner::Bottleneck::upload;
-    const MemberLine& line =
-        note.lines[measured_like(division.announces, rates, split.bottleneck_peer, up)];
-    note.bottleneck_peer = line.peer;
-    note.bottleneck_bytes_per_s = up ? line.upload_bytes_per_s : line.download_bytes_per_s;
-    return note;
+    const std::size_t slowest =
+        measured_like(division.announces, rates, split.bottleneck_peer, up);
+    const double bytes_per_s =
+        element_bytes * (up ? rates[slowest].upload_per_s : rates[slowest].download_per_s);
+    made.bottleneck_peer = plan.members[slowest].peer.text();
+    if (bytes_per_s > 0) made.bottleneck_mbit = bytes_per_s * megabits;
+    return made;
 }
 
 Result<PlannedRound> RoundPlanner::plan() const {
@@ -448,9 +476,9 @@ Result<PlannedRound> RoundPlanner::plan() const {
     plan.reduce_ms = plan.round_ms / 2;
     plan.predicted_ms = static_cast<std::uint32_t>(
         std::min(division.split.seconds * 1e3, static_cast<double>(plan.round_ms)));
-    PlanNote note = note_of(plan, division);
+    events::PlanMade event = event_of(plan, division);
     std::string text = describe(plan) + division.gain + without;
-    return PlannedRound{std::move(plan), std::move(note), std::move(text)};
+    return PlannedRound{std::move(plan), std::move(event), std::move(text)};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #pragma once
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -12,6 +13,12 @@
 #include "dedloc/averaging/messages.h"
 
 namespace dedloc::averaging {
+
+// The one that handed in last, and by how much: so long the others waited for it alone.
+struct LastToCome {
+    PeerId peer{};
+    double seconds = 0;
+};
 
 struct PlanQuestion {
     const consensus::Base& base;
@@ -28,7 +35,7 @@ struct PlanQuestion {
 
 struct PlannedRound {
     consensus::Plan plan;
-    PlanNote note;
+    events::PlanMade event;
     std::string text;  // for people
 };
 

@@ -100,8 +100,8 @@ TEST_F(RoundPlannerTest, names_a_measured_line_as_the_full_one_rather_than_an_as
         if (peer != slow) announce.upload_bytes_per_s = announce.download_bytes_per_s = 0;
     const auto planned = plan_round(question());
     ASSERT_TRUE(planned);
-    EXPECT_EQ(planned->note.bottleneck, "upload");
-    EXPECT_EQ(planned->note.bottleneck_peer, slow);
+    EXPECT_EQ(planned->event.bottleneck, "upload");
+    EXPECT_EQ(planned->event.bottleneck_peer, slow.text());
 }
 
 TEST_F(RoundPlannerTest, makes_no_plan_where_nobody_brings_anything) {

@@ -15,7 +15,6 @@ RoundProofs::RoundProofs(RoundParts& parts,
       docket_(docket),
       prover_(parts, averages),
       judge_(parts, prover_, store) {
-    parts.reports.on_certificate([this](ByteView certificate) { look_at(certificate); });
     parts.on_exchange = [this](const std::shared_ptr<allreduce::Exchange>& exchange) {
         prover_.begin(exchange);
     };

@@ -13,9 +13,13 @@ namespace {
 
 // Reads a member's message; the member is told of it if it cannot be read.
 template <typename Message>
-Result<Message> read_from(Reports& reports, const PeerId& from, ByteView bytes, const char* what) {
+Result<Message> read_from(const RoundParts& parts,
+                          const PeerId& from,
+                          ByteView bytes,
+                          const char* what) {
     auto message = wire::decode<Message>(bytes);
-    if (!message) reports.refuse_message(from, consensus::unreadable(what));
+    if (!message)
+        parts.complaints.add(from, parts.environment.now(), consensus::unreadable(what).message());
     return message;
 }
 
@@ -94,8 +98,7 @@ Ok RoundService::check_announcement(const PeerId& from,
 
 Task<Result<Bytes>> RoundService::on_announce(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(environment_.gate(from));
-    DEDLOC_CO_TRY(Announce announce,
-                  read_from<Announce>(parts_.reports, from, request, "announcement"));
+    DEDLOC_CO_TRY(Announce announce, read_from<Announce>(parts_, from, request, "announcement"));
     const consensus::Base& base = environment_.ledger.base();
     AnnounceReply reply;
     // Another peer had the new state sooner than we: it need not ask twice.
@@ -119,8 +122,9 @@ Task<Result<Bytes>> RoundService::on_announce(PeerId from, Bytes request) {
         if (sound.error().kind() == ErrorKind::peer_broke_protocol) {
             parts_.announcements.erase(from);
             parts_.announcements.do_not_wait_for(from);  // until it announces what can be taken
-            parts_.reports.refused_input(from, sound.error().message());
-            parts_.scores.misbehaviour().bar(from, environment_.now());
+            const TimePoint now = environment_.now();
+            parts_.complaints.add(from, now, sound.error().message(), events::InputRefused{});
+            parts_.complaints.bar(from, now);
             parts_.open.changed().pulse();
         }
         reply.verdict = Verdict::refused;
@@ -219,7 +223,7 @@ Ok RoundService::check_own_member(const consensus::Plan& plan, const consensus::
 Task<Result<Bytes>> RoundService::on_repair(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(environment_.gate(from));
     Result<Bytes> taken = parts_.exchanges.take_repair(from, request);
-    if (!taken) parts_.reports.refuse_message(from, taken.error());
+    if (!taken) parts_.complaints.add_if_broken(from, environment_.now(), taken.error());
     co_return taken;
 }
 

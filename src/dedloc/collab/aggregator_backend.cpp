@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dedloc/collab/round_events.h"
 #include "dedloc/collab/round_options.h"
 #include "dedloc/replica/chain_follower.h"
 
@@ -25,6 +24,7 @@ AggregatorBackend::AggregatorBackend(BackendContext context)
                                  parts_,
                                  *this,
                                  *this,
+                                 context_.teller,
                                  round_options(context_.options),
                                  context_.judge};
     aggregator_ = std::make_unique<averaging::Aggregator>(std::move(round));
@@ -33,7 +33,7 @@ AggregatorBackend::AggregatorBackend(BackendContext context)
 Task<Result<void>> AggregatorBackend::join(TimePoint) {
     ledger_.on_decision([this](const consensus::Link& link) { on_decision(link); });
     aggregator_->start();
-    context_.listener.tell(events::Joined{}, {}, "offering to reduce parts");
+    context_.teller.tell(events::Joined{}, {}, "offering to reduce parts");
     co_return Result<void>();
 }
 
@@ -86,13 +86,13 @@ void AggregatorBackend::on_decision(const consensus::Link& link) {
                                        .parts = owned,
                                        .share = share,
                                        .memory_bytes_most = aggregator_->work().memory_most};
-    context_.listener.tell(reduced,
-                           {},
-                           fmt::format("step {}: reduced {} of {} parts, {:.0f} % of the vector",
-                                       reduced.step,
-                                       owned,
-                                       decision.parts.size(),
-                                       share * 100));
+    context_.teller.tell(reduced,
+                         {},
+                         fmt::format("step {}: reduced {} of {} parts, {:.0f} % of the vector",
+                                     reduced.step,
+                                     owned,
+                                     decision.parts.size(),
+                                     share * 100));
 }
 
 void AggregatorBackend::describe(membership::Status& status) const {
@@ -111,10 +111,6 @@ void AggregatorBackend::describe(membership::Status& status) const {
 std::optional<run::Anchor> AggregatorBackend::anchor() const {
     if (!ledger_.started()) return std::nullopt;
     return run::Anchor{ledger_.base().previous, ledger_.base().instance.step};
-}
-
-void AggregatorBackend::note(const averaging::RoundNote& note) {
-    context_.listener.tell(event_of(note), note.peer, note.text);
 }
 
 // ---- averaging::Roster --------------------------------------------------------------------------

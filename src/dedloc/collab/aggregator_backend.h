@@ -55,7 +55,6 @@ class AggregatorBackend final : public AveragingBackend,
     void round_wanted() override {}
     void behind(const PeerId& peer) override { aggregator_->look_at(peer); }
     void voting_for(const consensus::Decision&) override {}
-    void note(const averaging::RoundNote& note) override;
 
     void on_decision(const consensus::Link& link);
 

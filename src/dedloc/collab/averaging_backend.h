@@ -4,7 +4,8 @@
 //   AggregatorBackend   reduces parts of native rounds, and holds no state
 //   ObserverBackend     takes no part
 //
-// hivemind's will be another. What has happened a backend tells its BackendListener.
+// hivemind's will be another. A backend has its BackendListener act on what has happened, and tells
+// people of it through events::Teller.
 //
 // Thread: the network thread.
 
@@ -20,7 +21,7 @@
 #include "dedloc/collab/contributions.h"
 #include "dedloc/consensus/ledger.h"
 #include "dedloc/consensus/order_judge.h"
-#include "dedloc/events/events.h"
+#include "dedloc/events/teller.h"
 #include "dedloc/membership/batch_progress.h"
 #include "dedloc/membership/membership.h"
 #include "dedloc/membership/sample_claims.h"
@@ -47,7 +48,6 @@ class BackendListener {
     virtual void download_progress(double progress) = 0;
     // Others average already: hand in soon.
     virtual void step_wanted() = 0;
-    virtual void tell(events::Any what, PeerId peer, std::string text) = 0;
     // This peer is out of the run by an order, which the sentence explains.
     virtual void kept_out(std::string why) = 0;
 };
@@ -71,6 +71,7 @@ struct BackendContext {
     const membership::BatchProgress& progress;
     replica::StepReport& report;
     BackendListener& listener;
+    events::Teller& teller;
     // Judges orders in decisions; it outlives the backend as well.
     consensus::OrderJudge& judge;
 };

@@ -95,6 +95,7 @@ Result<void> CollaborationImpl::prepare(const security::Signer& signer,
                            .progress = progress_,
                            .report = report_,
                            .listener = *this,
+                           .teller = *this,
                            .judge = access_.judge ? *access_.judge : consensus::no_new_orders()};
     DEDLOC_TRY(backend_, make_backend(std::move(context)));
     return {};

@@ -20,7 +20,9 @@
 
 namespace dedloc::collab {
 
-class CollaborationImpl final : public Collaboration, private BackendListener {
+class CollaborationImpl final : public Collaboration,
+                                private BackendListener,
+                                private events::Teller {
   public:
     CollaborationImpl(runtime::Node node,
                       p2p::Host& host,
@@ -67,8 +69,9 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     void state_replaced() override;
     void download_progress(double progress) override { publisher_.set_download_progress(progress); }
     void step_wanted() override;
-    void tell(events::Any what, PeerId peer, std::string text) override;
     void kept_out(std::string why) override;
+    // events::Teller
+    void tell(events::Any what, PeerId peer, std::string text) override;
 
     // Nothing that this peer would compute has a part in the average.
     bool rests() const { return back_off_.is_on() || backend_->holds_back(); }

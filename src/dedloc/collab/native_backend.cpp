@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "dedloc/collab/round_events.h"
 #include "dedloc/collab/round_options.h"
 #include "dedloc/wire/message.h"
 
@@ -40,6 +39,7 @@ Result<void> NativeBackend::prepare() {
                                        parts_,
                                        *this,
                                        *this,
+                                       context_.teller,
                                        round_options(context_.options),
                                        judge_};
     DEDLOC_TRY(engine_, averaging::Coordinator::make(std::move(environment)));
@@ -69,7 +69,7 @@ void NativeBackend::prepare_checks() {
     hooks.audience = [this] { return live_trainers(); };
     hooks.name_of = [this](const PeerId& peer) { return name_of(peer); };
     hooks.tell = [this](events::Any what, PeerId peer, std::string text) {
-        context_.listener.tell(std::move(what), std::move(peer), std::move(text));
+        context_.teller.tell(std::move(what), std::move(peer), std::move(text));
     };
     validators_ = std::make_unique<validation::Validators>(context_.node,
                                                            context_.host,
@@ -107,13 +107,13 @@ replica::ChainFollower::Callbacks NativeBackend::follower_callbacks() {
     };
     callbacks.on_replaced = [this](const std::string& why) {
         begin_anew();
-        context_.listener.tell(events::Resynced{}, {}, "loaded the group's state: " + why);
+        context_.teller.tell(events::Resynced{}, {}, "loaded the group's state: " + why);
     };
     callbacks.on_progress = [this](double progress) {
         context_.listener.download_progress(progress);
     };
     callbacks.note = [this](events::Any what, std::string text) {
-        context_.listener.tell(std::move(what), {}, std::move(text));
+        context_.teller.tell(std::move(what), {}, std::move(text));
     };
     return callbacks;
 }
@@ -151,7 +151,7 @@ Task<Result<void>> NativeBackend::host(std::shared_ptr<const state::Snapshot> in
     engine_->begin_run();
     certificate_log_.add(genesis);
     take_newest();
-    context_.listener.tell(
+    context_.teller.tell(
         events::RunStarted{}, {}, fmt::format("hosting from step {}", initial->step()));
     co_return Result<void>();
 }
@@ -190,7 +190,7 @@ Task<Result<void>> NativeBackend::join(TimePoint deadline) {
     const auto newest = store_.newest();
     DEDLOC_CHECK(newest != nullptr);
     take_newest();
-    context_.listener.tell(
+    context_.teller.tell(
         events::Joined{}, {}, fmt::format("joined at step {}", newest->snapshot->step()));
     co_return Result<void>();
 }
@@ -248,9 +248,9 @@ void NativeBackend::on_status(const membership::Status& before, const membership
         follower_->look_at(now.peer);
     const bool told = before.certificate == now.certificate && before.state_hash == now.state_hash;
     if (same && base.state && now.state_hash != *base.state && !now.state_hash.is_zero() && !told)
-        context_.listener.tell(events::StateDiffers{},
-                               now.peer,
-                               fmt::format("{} has another state at step {}", now.name, now.step));
+        context_.teller.tell(events::StateDiffers{},
+                             now.peer,
+                             fmt::format("{} has another state at step {}", now.name, now.step));
     // A peer that averages for the step we stand on has seen the batch full: join at once.
     if (same && now.phase == membership::Phase::averaging && now.samples > 0)
         context_.listener.step_wanted();
@@ -284,9 +284,9 @@ void NativeBackend::look_at_pace() {
         slow->came_bytes_per_s * megabits);
     if (slow->hopeless)
         follower_->give_up_joining(make_error(ErrorKind::cannot_compute, "{}", text));
-    context_.listener.tell(events::CannotFollow{slow->needed_bytes_per_s, slow->came_bytes_per_s},
-                           {},
-                           std::move(text));
+    context_.teller.tell(events::CannotFollow{slow->needed_bytes_per_s, slow->came_bytes_per_s},
+                         {},
+                         std::move(text));
 }
 
 void NativeBackend::on_decision(const consensus::Link& link) {
@@ -296,7 +296,7 @@ void NativeBackend::on_decision(const consensus::Link& link) {
     context_.report.decided(context_.node.clock.now());
     certificate_log_.add(link.certificate);
     if (new_branch)
-        context_.listener.tell(
+        context_.teller.tell(
             events::NewBranch{},
             {},
             fmt::format("{} peers go on as a new branch", decision.next_voters.size()));
@@ -316,19 +316,19 @@ void NativeBackend::tell_of_orders(const robust::OrderChanges& changes) {
         // Nobody need know that a peer is no newcomer; of persons others tell.
         if (order.kind == robust::OrderKind::vouch || robust::is_of_person(order.kind)) continue;
         const bool about_us = order.subject == context_.host.id();
-        context_.listener.tell(events::OrderGiven{.order = std::string(to_string(order.kind)),
-                                                  .offence = std::string(to_string(order.offence)),
-                                                  .evidence = order.evidence.hex(),
-                                                  .about_us = about_us},
-                               order.subject,
-                               about_us ? order_for_us(order) : order_for_people(order));
+        context_.teller.tell(events::OrderGiven{.order = std::string(to_string(order.kind)),
+                                                .offence = std::string(to_string(order.offence)),
+                                                .evidence = order.evidence.hex(),
+                                                .about_us = about_us},
+                             order.subject,
+                             about_us ? order_for_us(order) : order_for_people(order));
         if (ledger_.base().orders.barring(order.subject, step) != nullptr)
             context_.membership.expel(order.subject);
     }
     for (const robust::Order& order : changes.ended) {
         if (order.kind != robust::OrderKind::probation) continue;
         const bool about_us = order.subject == context_.host.id();
-        context_.listener.tell(
+        context_.teller.tell(
             events::OrderEnded{.order = std::string(to_string(order.kind))},
             order.subject,
             fmt::format("{} computed rightly again: what it brings counts as everybody's",
@@ -461,17 +461,13 @@ void NativeBackend::look() {
     if (!branch) return;
     certificate_log_.add(*branch);
     begin_anew();
-    context_.listener.tell(
+    context_.teller.tell(
         events::BranchOpened{},
         {},
         fmt::format("nobody has the state of step {} any more: we go on from step {} as a new "
                     "branch",
                     step,
                     ledger_.base().instance.step));
-}
-
-void NativeBackend::note(const averaging::RoundNote& note) {
-    context_.listener.tell(event_of(note), note.peer, note.text);
 }
 
 // ---- what others see ----------------------------------------------------------------------------

@@ -87,7 +87,6 @@ class NativeBackend final : public AveragingBackend,
     void round_wanted() override { context_.listener.step_wanted(); }
     void behind(const PeerId& peer) override { follower_->look_at(peer); }
     void voting_for(const consensus::Decision& decision) override { follower_->expect(decision); }
-    void note(const averaging::RoundNote& note) override;
     void order_proved(const robust::Order& order, const Bytes& evidence) override;
 
     Result<void> prepare();

@@ -189,7 +189,7 @@ Task<Result<void>> Acceptor::write_record() {
 void Acceptor::tell_of_disk(const Result<void>& written) {
     if (written) {
         if (disk_fails_since_ || told_that_it_goes_on_)
-            environment_.listener.votes_written("votes can be written again");
+            environment_.teller.tell(events::VotesWritten{}, {}, "votes can be written again");
         disk_fails_since_.reset();
         told_that_it_goes_on_ = false;
         return;
@@ -197,7 +197,7 @@ void Acceptor::tell_of_disk(const Result<void>& written) {
     const std::string& why = written.error().message();
     if (!disk_fails_since_) {
         disk_fails_since_ = environment_.now();
-        environment_.listener.votes_failed("votes cannot be written: " + why);
+        environment_.teller.tell(events::VotesFailed{}, {}, "votes cannot be written: " + why);
         if (!std::exchange(tries_again_, true)) scope_.spawn("write votes again", write_again());
         return;
     }
@@ -206,7 +206,9 @@ void Acceptor::tell_of_disk(const Result<void>& written) {
 
 void Acceptor::tell_that_it_goes_on(Duration failing, const std::string& why) {
     if (failing < disk_failure_of_a_moment || std::exchange(told_that_it_goes_on_, true)) return;
-    environment_.listener.votes_failing(
+    environment_.teller.tell(
+        events::VotesFailing{},
+        {},
         fmt::format("votes cannot be written for {:.0f} s: {}", to_seconds(failing), why));
 }
 
@@ -255,8 +257,7 @@ Task<ConsensusReply> Acceptor::on_prepare(PeerId from, Prepare prepare) {
     if (!may_vote()) co_return refuse(Answer::may_not_vote, "this peer may not vote yet");
     if (!owns_ballot(environment_.ledger.base(), from, prepare.ballot))
         co_return refuse(Answer::refused, "that ballot belongs to another leader");
-    if (has_offended(from) ||
-        environment_.scores.misbehaviour().is_barred(from, environment_.now()))
+    if (has_offended(from) || environment_.complaints.is_barred(from, environment_.now()))
         co_return refuse(Answer::refused, "you broke the protocol a moment ago");
     if (bids_too_often(from))
         co_return refuse(Answer::refused, "your ballots come too often for a step");
@@ -409,7 +410,7 @@ bool Acceptor::bids_too_often(const PeerId& proposer) {
 // Its next ballots would only take the step from those who lead after it.
 ConsensusReply Acceptor::accuse(const PeerId& proposer, std::string why) {
     if (environment_.ledger.base().is_voter(proposer)) turn().offenders.insert(proposer);
-    environment_.listener.refused(proposer, why);
+    environment_.complain_of(proposer, why);
     return refuse(Answer::refused, std::move(why));
 }
 

@@ -10,7 +10,7 @@
 namespace dedloc::consensus {
 namespace {
 
-class Above final : public Electorate, public Averages, public Listener {
+class Above final : public Electorate, public Averages, public Listener, public events::Teller {
   public:
     bool allowed(const PeerId&) const override { return true; }
     std::size_t voters_heard_of(const Base& base) const override { return base.voters.size(); }
@@ -26,11 +26,9 @@ class Above final : public Electorate, public Averages, public Listener {
 
     void behind(const PeerId&) override {}
     void voting_for(const Decision&) override { ++voted_for; }
-    void refused(const PeerId& peer, std::string) override { accused.push_back(peer); }
-    void branch_opened(std::string) override {}
-    void votes_failed(std::string) override {}
-    void votes_failing(std::string) override {}
-    void votes_written(std::string) override {}
+    void tell(events::Any what, PeerId peer, std::string) override {
+        if (std::holds_alternative<events::MessageRefused>(what)) accused.push_back(peer);
+    }
 
     Result<void> held;
     int asked_for = 0;
@@ -96,6 +94,7 @@ class AcceptorTest : public testing::Test {
     PeerScore scores_;
     links::Patience patience_{600ms, 120s};
     Above above_;
+    events::Complaints complaints_{above_};
     Environment environment_{node_.runtime(),
                              node_.host(),
                              node_.signer(),
@@ -106,6 +105,8 @@ class AcceptorTest : public testing::Test {
                              above_,
                              above_,
                              above_,
+                             above_,
+                             complaints_,
                              {}};
     std::unique_ptr<Acceptor> acceptor_;
     Decision decision_;

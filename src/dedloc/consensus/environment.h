@@ -1,6 +1,6 @@
 // Consensus needs from outside: the machine, whom it asks about the run (Electorate), about
-// the bytes of averages (Averages), and whom it tells (Listener). All are constant for a node's
-// life.
+// the bytes of averages (Averages), and who acts on what it finds out (Listener). All are constant
+// for a node's life.
 //
 // Thread: the network thread; calls of the three interfaces return at once unless they are tasks.
 
@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dedloc/consensus/ledger.h"
 #include "dedloc/consensus/order_judge.h"
 #include "dedloc/consensus/peer_score.h"
+#include "dedloc/events/complaints.h"
 #include "dedloc/links/patience.h"
 #include "dedloc/p2p/host.h"
 #include "dedloc/runtime/node.h"
@@ -97,7 +99,7 @@ class Averages {
     virtual void keep(const Plan& plan, const Decision& decision) = 0;
 };
 
-// Is told what happens.
+// Is asked to act on what consensus finds out.
 class Listener {
   public:
     virtual ~Listener() = default;
@@ -105,16 +107,6 @@ class Listener {
     virtual void behind(const PeerId& peer) = 0;
     // We vote for this commit and hold every average of it: most likely it will be certified.
     virtual void voting_for(const Decision& decision) = 0;
-    // A peer said what the protocol does not allow.
-    virtual void refused(const PeerId& peer, std::string why) = 0;
-    // A certificate that was sent to us unasked, whatever it is worth.
-    virtual void certificate_came(ByteView) {}
-    virtual void branch_opened(std::string text) = 0;
-    // Our votes cannot be written: until they can, we have none; and that for longer than a moment;
-    // they can again.
-    virtual void votes_failed(std::string text) = 0;
-    virtual void votes_failing(std::string text) = 0;
-    virtual void votes_written(std::string text) = 0;
 };
 
 struct Options {
@@ -134,21 +126,22 @@ struct Environment {
     const Electorate& electorate;
     Averages& averages;
     Listener& listener;
+    events::Teller& teller;
+    events::Complaints& complaints;
     Options options;
     OrderJudge& judge = no_new_orders();
 
     TimePoint now() const { return node.clock.now(); }
     const PeerId& me() const { return host.id(); }
+    // It said what the protocol does not allow.
+    void complain_of(const PeerId& peer, std::string why) const {
+        complaints.add(peer, now(), std::move(why));
+    }
     Duration quorum_patience() const {
         return consensus::quorum_patience(
             electorate, ledger.base(), patience, options.quorum_timeout);
     }
 };
-
-// That somebody is late or stands elsewhere is no offence.
-inline void tell_of_refusal(Listener& listener, const PeerId& peer, const Error& why) {
-    if (why.kind() == ErrorKind::peer_broke_protocol) listener.refused(peer, why.message());
-}
 
 // A message of this kind.
 inline Error unreadable(const char* what) {

@@ -1,6 +1,5 @@
-// PeerScore: which peers let the others down in committed rounds, and which broke the protocol.
-// Everybody learns the former from the same certificates, so that it does not matter who leads
-// next; the latter is what this peer saw itself.
+// PeerScore: which peers let the others down in committed rounds. Everybody learns it from the same
+// certificates, so that it does not matter who leads next.
 //
 //   missed        brings a contribution by the plan, and no part that another one reduced has it in
 //                 it: owns nothing until one has again. After two commits in a row owners wait for
@@ -12,7 +11,6 @@
 // Thread: the network thread. Cost: a pass over the parts and members of each commit.
 
 #pragma once
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -29,62 +27,8 @@ std::optional<bool> has_reached_others(const Plan& plan,
                                        const Decision& decision,
                                        std::size_t member);
 
-// Which members broke the protocol, and how often. A line is written about each, but a member that
-// sends nonsense as fast as it can does not fill anybody's log.
-inline constexpr std::size_t misbehaving_peers_max = 256;         // peers
-inline constexpr std::uint32_t misbehaviour_lines_per_s_max = 4;  // lines about one peer
-
-class Misbehaviour {
-  public:
-    // Counts one more; true: it is worth a line.
-    bool add(const PeerId& peer, TimePoint now) {
-        if (!peers_.contains(peer) && peers_.size() >= misbehaving_peers_max) {
-            const auto oldest =
-                std::min_element(peers_.begin(), peers_.end(), [](const auto& a, const auto& b) {
-                    return a.second.since < b.second.since;
-                });
-            peers_.erase(oldest);
-        }
-        Entry& entry = peers_[peer];
-        ++entry.all;
-        if (now - entry.since >= Duration(1s)) {
-            entry.since = now;
-            entry.lines = 0;
-        }
-        return ++entry.lines <= misbehaviour_lines_per_s_max;
-    }
-    std::uint64_t count(const PeerId& peer) const {
-        const auto found = peers_.find(peer);
-        return found == peers_.end() ? 0 : found->second.all;
-    }
-
-    // One that was complained of may not take over from leaders for a while: refused by all of
-    // them, it believes that they have failed.
-    void bar(const PeerId& peer, TimePoint now) {
-        const auto found = peers_.find(peer);
-        if (found != peers_.end()) found->second.barred_until = now + barred_for;
-    }
-    bool is_barred(const PeerId& peer, TimePoint now) const {
-        const auto found = peers_.find(peer);
-        return found != peers_.end() && now < found->second.barred_until;
-    }
-
-  private:
-    static constexpr Duration barred_for = std::chrono::seconds(10);
-    struct Entry {
-        std::uint64_t all = 0;
-        std::uint32_t lines = 0;  // since then
-        TimePoint since;
-        TimePoint barred_until;
-    };
-    std::map<PeerId, Entry> peers_;
-};
-
 class PeerScore {
   public:
-    Misbehaviour& misbehaviour() { return misbehaviour_; }
-    const Misbehaviour& misbehaviour() const { return misbehaviour_; }
-
     // Learns from each decision, as it is accepted; `plan`: a commit's. False: its round waited for
     // somebody who failed, or came to nothing. (Where somebody is left out here and there, or most
     // are late, links are slow.)
@@ -109,7 +53,6 @@ class PeerScore {
     Entry& entry_of(const PeerId& peer);
     std::uint32_t missed(const PeerId& peer) const;
 
-    Misbehaviour misbehaviour_;
     std::uint64_t commits_ = 0;
     std::map<PeerId, Entry> entries_;
 };

@@ -143,7 +143,7 @@ Task<bool> Proposer::take_promise(PeerId voter, Prepare request, std::shared_ptr
         reply = *std::move(decoded);
     }
     if (!fits_question(request, reply)) {
-        environment_.listener.refused(voter, "a promise with a decision that is none of this step");
+        environment_.complain_of(voter, "a promise with a decision that is none of this step");
         co_return false;
     }
     if (reply.has_accepted && !unvotable_.empty() &&
@@ -211,7 +211,7 @@ Task<bool> Proposer::take_vote(PeerId voter,
     if (reply.answer != Answer::yes) co_return false;
     if (!environment_.verifier.verify(
             voter, vote_domain, vote_bytes(question->digest, question->ballot), reply.signature)) {
-        environment_.listener.refused(voter, "a vote whose signature does not hold");
+        environment_.complain_of(voter, "a vote whose signature does not hold");
         co_return false;
     }
     poll->tally.vote(voter, std::move(reply.signature));
@@ -230,7 +230,7 @@ Task<Result<ConsensusReply>> Proposer::call_for_vote(PeerId voter,
         if (!answer) co_return std::move(answer).error();
         auto reply = wire::decode<ConsensusReply>(*answer);
         if (!reply) {
-            environment_.listener.refused(voter, "a vote that cannot be read");
+            environment_.complain_of(voter, "a vote that cannot be read");
             co_return std::move(reply).error();
         }
         if (reply->answer != Answer::send_whole) co_return reply;
@@ -312,7 +312,9 @@ Task<void> Proposer::sign_branch(Base base,
     co_await runtime::all_of(std::move(asks));
     certificate.votes = poll->tally.votes();
     if (certificate.votes.size() == survivors.size()) {
-        environment_.listener.branch_opened(
+        environment_.teller.tell(
+            events::BranchOpened{},
+            environment_.me(),
             fmt::format("no majority of voters for {:.0f} s: {} of us go on as a new branch",
                         to_seconds(environment_.options.quorum_timeout),
                         survivors.size()));

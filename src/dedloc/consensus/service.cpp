@@ -13,7 +13,7 @@ Result<Message> read_from(const Environment& environment,
                           ByteView bytes,
                           const char* what) {
     auto message = wire::decode<Message>(bytes);
-    if (!message) tell_of_refusal(environment.listener, from, unreadable(what));
+    if (!message) environment.complain_of(from, unreadable(what).message());
     return message;
 }
 
@@ -83,9 +83,9 @@ Task<Result<Bytes>> ConsensusService::on_propose(PeerId from, Bytes request) {
         propose->decision = *std::move(whole);
     }
     proposal_ = propose->decision;
-    const std::uint64_t before = environment_.scores.misbehaviour().count(from);
+    const std::uint64_t before = environment_.complaints.count(from);
     const ConsensusReply reply = co_await acceptor_.on_propose(from, *std::move(propose));
-    if (reply.answer == Answer::refused && environment_.scores.misbehaviour().count(from) > before)
+    if (reply.answer == Answer::refused && environment_.complaints.count(from) > before)
         round_.untrue_proposal(from, reply.reason);
     co_return wire::encode(reply);
 }
@@ -127,7 +127,8 @@ void ConsensusService::take_certified(const PeerId& from, Bytes decision, Certif
 
 bool ConsensusService::take_certificate(const PeerId& from, const Bytes& certificate) {
     const auto accepted = environment_.ledger.accept(certificate);
-    if (!accepted) tell_of_refusal(environment_.listener, from, accepted.error());
+    if (!accepted)
+        environment_.complaints.add_if_broken(from, environment_.now(), accepted.error());
     if (!accepted && (accepted.error().kind() == ErrorKind::not_found ||
                       accepted.error().kind() == ErrorKind::conflict))
         environment_.listener.behind(from);
@@ -142,7 +143,7 @@ void ConsensusService::take_certificates(const PeerId& from,
 
 Task<Result<Bytes>> ConsensusService::on_certificate(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(gate(environment_.electorate, from));
-    environment_.listener.certificate_came(request);
+    if (on_sent_) on_sent_(request);
     (void)take_certificate(from, request);
     co_return Bytes{};
 }

@@ -5,6 +5,7 @@
 // Thread: the network thread. Lifetime: stop() before destruction.
 
 #pragma once
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,8 @@ class ConsensusService {
     void start();
     Task<void> stop();
 
+    // Is shown every certificate that somebody sends unasked, whatever it is worth.
+    void on_sent(std::function<void(ByteView)> look) { on_sent_ = std::move(look); }
     // Those that follow, in order; stops at the first that is refused.
     void take_certificates(const PeerId& from, const std::vector<Bytes>& certificates);
     bool take_certificate(const PeerId& from, const Bytes& certificate);
@@ -52,6 +55,7 @@ class ConsensusService {
     const Environment& environment_;
     Acceptor& acceptor_;
     RoundUnderWay& round_;
+    std::function<void(ByteView)> on_sent_;
     Bytes proposal_;                               // the newest decision that we were asked about
     std::pair<PeerId, Propose> compact_proposal_;  // the newest one that came, and its sender
     std::size_t certified_later_ = 0;              // certificates that wait for averages

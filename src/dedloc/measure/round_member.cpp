@@ -61,7 +61,9 @@ double rmse_max(codec::CodecId codec, std::size_t members) {
 }  // namespace
 
 // Fixed membership: everybody waits for everybody.
-class RoundMember::Group final : public averaging::Roster, public averaging::RoundListener {
+class RoundMember::Group final : public averaging::Roster,
+                                 public averaging::RoundListener,
+                                 public events::Teller {
   public:
     explicit Group(runtime::Clock& clock) : clock_(clock) {}
     std::vector<PeerId> others;    // by rank
@@ -78,13 +80,13 @@ class RoundMember::Group final : public averaging::Roster, public averaging::Rou
     void round_wanted() override {}
     void behind(const PeerId&) override {}
     void voting_for(const consensus::Decision&) override {}
-    void note(const averaging::RoundNote& note) override {
-        if (note.kind == averaging::RoundNote::Kind::plan_made) return;
+    void tell(events::Any what, PeerId peer, std::string text) override {
+        if (std::holds_alternative<events::PlanMade>(what)) return;
         std::fprintf(stderr,
                      "%.3f %s: %s\n",
                      to_seconds(clock_.now().since_start),
-                     note.peer.short_text().c_str(),
-                     note.text.c_str());
+                     peer.short_text().c_str(),
+                     text.c_str());
     }
 
   private:
@@ -121,15 +123,31 @@ RoundMember::~RoundMember() = default;
 
 Task<void> RoundMember::start() {
     if (aggregates()) {
-        averaging::Environment context{
-            node_, *host_, signer_, verifier_, ledger_, parts_, *group_, *group_, options_.round};
+        averaging::Environment context{node_,
+                                       *host_,
+                                       signer_,
+                                       verifier_,
+                                       ledger_,
+                                       parts_,
+                                       *group_,
+                                       *group_,
+                                       *group_,
+                                       options_.round};
         aggregator_ = std::make_unique<averaging::Aggregator>(std::move(context));
         co_await meet();
         aggregator_->start();
         co_return;
     }
-    engine_ = need(averaging::Coordinator::make(
-        {node_, *host_, signer_, verifier_, ledger_, parts_, *group_, *group_, options_.round}));
+    engine_ = need(averaging::Coordinator::make({node_,
+                                                 *host_,
+                                                 signer_,
+                                                 verifier_,
+                                                 ledger_,
+                                                 parts_,
+                                                 *group_,
+                                                 *group_,
+                                                 *group_,
+                                                 options_.round}));
     co_await meet();
     engine_->start();
 }
