@@ -55,10 +55,6 @@ void Aggregator::start() {
     handlers_.on_connection([this](const PeerId& peer, bool connected) {
         if (!connected) exchanges_.peer_gone(peer);
     });
-    environment_.ledger.on_decision([this](const consensus::Link& link) {
-        (void)scores_.learn(link.decision, link.plan.get());
-        ledger_moved(link);
-    });
     scope_.spawn("announce", announce_loop());
     scope_.spawn("catch up", catch_up_first());
     sync_candidates_.start();
@@ -217,7 +213,8 @@ void Aggregator::take_certificate(const PeerId& from, const Bytes& certificate) 
 
 // ---- the chain ----------------------------------------------------------------------------------
 
-void Aggregator::ledger_moved(const consensus::Link& link) {
+void Aggregator::decided(const consensus::Link& link) {
+    (void)scores_.learn(link.decision, link.plan.get());
     suspects_.clear();
     sent_to_.reset();
     if (link.plan) count_work(link.decision, *link.plan);

@@ -43,6 +43,8 @@ class Aggregator {
     Task<void> leave(TimePoint deadline);
     Task<void> stop();
 
+    // The ledger has accepted this decision.
+    void decided(const consensus::Link& link);
     // `peer` knows more than we do, or stands on another branch.
     void look_at(const PeerId& peer) { sync_candidates_.add(peer); }
     // A plan that gives us parts is not decided yet.
@@ -66,7 +68,6 @@ class Aggregator {
     double vector_bytes(const consensus::Plan& plan) const;
     double measured(double probed, const links::GrowingRate& seen) const;
     void register_handlers();
-    void ledger_moved(const consensus::Link& link);
     void count_work(const consensus::Decision& decision, const consensus::Plan& plan);
     void take_certificate(const PeerId& from, const Bytes& certificate);
 

@@ -114,19 +114,21 @@ void Coordinator::start() {
         const auto exchange = exchanges_.find(part.plan);
         return exchange && exchange->collected().has(part);
     });
-    environment_.ledger.on_decision([this](const consensus::Link& link) {
-        open_.learn_pace(scores_.learn(link.decision, link.plan.get()));
-        if (proofs_) proofs_->look_at(link.certificate);
-        if (const auto proved = proofs_ ? proofs_->proved(link) : nullptr)
-            environment_.listener.proved(*proved);
-        ledger_moved();
-    });
     environment_.ledger.follow_branches_if(
         [this](const consensus::Decision& branch) { return election_->may_follow(branch); });
     election_->look_at_clock();
     scope_.spawn("watch sleep", watch_sleep());
     scope_.spawn("drive rounds", drive());
     scope_.spawn("probe the link", link_.run());
+}
+
+void Coordinator::decided(const consensus::Link& link) {
+    if (proofs_) docket_.forget_settled();
+    open_.learn_pace(scores_.learn(link.decision, link.plan.get()));
+    if (proofs_) proofs_->look_at(link.certificate);
+    if (const auto proved = proofs_ ? proofs_->proved(link) : nullptr)
+        environment_.listener.proved(*proved);
+    ledger_moved();
 }
 
 Task<void> Coordinator::stop() {

@@ -65,6 +65,8 @@ class Coordinator {
     void set_leaving(bool leaving);
     // This peer hosts, and its ledger has just begun.
     void begin_run() { acceptor_->begin_run(); }
+    // The ledger has accepted this decision.
+    void decided(const consensus::Link& link);
     // The ledger has moved for a reason outside (state downloaded, certificate from elsewhere).
     void ledger_moved();
     // This peer's link: measured in rounds, at most what the user grants.

@@ -85,7 +85,6 @@ Docket::Docket(const Environment& environment, EvidenceStore& store)
       scope_(environment.node.executor) {}
 
 void Docket::start() {
-    environment_.ledger.on_decision([this](const consensus::Link&) { forget_settled(); });
     handlers_.on_call(charge_method, [this](PeerId from, Bytes request) {
         return on_charge(from, std::move(request));
     });

@@ -53,6 +53,8 @@ class Docket final : public consensus::OrderJudge {
     Task<void> stop();
     // For offences that are proved elsewhere.
     EvidenceRules& rules() { return rules_; }
+    // A decision was accepted: what it settles is forgotten.
+    void forget_settled();
     // Our own evidence: kept, and told to the voters.
     void add(Charge charge);
     // That of somebody else. Errors: peer_broke_protocol: it proves nothing.
@@ -84,7 +86,6 @@ class Docket final : public consensus::OrderJudge {
     bool keep(const robust::Order& order);
     void drop(const robust::Order& order);
     void charge_falsely(const consensus::Base& base, robust::Orders& orders) const;
-    void forget_settled();
 
     const Environment& environment_;
     EvidenceStore& store_;

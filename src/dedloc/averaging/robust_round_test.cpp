@@ -53,6 +53,7 @@ class RobustMember final : public Roster, public RoundListener, public events::T
 
     void begin(ByteView genesis, const Digest& state) {
         ASSERT_TRUE(ledger_.start_from(genesis));
+        ledger_.on_decision([this](const consensus::Link& link) { coordinator_->decided(link); });
         ledger_.set_state(state);
         coordinator_->start();
         scope_.spawn("train", train());

@@ -31,7 +31,10 @@ AggregatorBackend::AggregatorBackend(BackendContext context)
 }
 
 Task<Result<void>> AggregatorBackend::join(TimePoint) {
-    ledger_.on_decision([this](const consensus::Link& link) { on_decision(link); });
+    ledger_.on_decision([this](const consensus::Link& link) {
+        on_decision(link);  // counts the parts while the round is still known
+        aggregator_->decided(link);
+    });
     aggregator_->start();
     context_.teller.tell(events::Joined{}, {}, "offering to reduce parts");
     co_return Result<void>();

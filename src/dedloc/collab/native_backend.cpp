@@ -124,7 +124,11 @@ void NativeBackend::start() {
     certificate_log_.start();
     if (context_.options.run.robust) evidence_log_.begin(run::to_toml(context_.options.run));
     if (validators_) validators_->start();
-    ledger_.on_decision([this](const consensus::Link& link) { on_decision(link); });
+    ledger_.on_decision([this](const consensus::Link& link) {
+        on_decision(link);         // contributions, orders, the log, while the round is still known
+        engine_->decided(link);    // which forgets the round; the next one begins
+        follower_->decided(link);  // and the state follows
+    });
     engine_->start();
     follower_->start();
     state_server_ =

@@ -304,8 +304,8 @@ Result<bool> Ledger::accept(ByteView certificate) {
     if (next->decision.kind == DecisionKind::branch && may_follow_ && !may_follow_(next->decision))
         return make_error(ErrorKind::conflict, "a branch that left while our voters live");
     append(*std::move(next));
-    const Link link = chain_.back();  // a listener may accept the next one
-    for (const auto& listener : listeners_) listener(link);
+    const Link link = chain_.back();  // the listener may accept the next one
+    if (on_decision_) on_decision_(link);
     return true;
 }
 

@@ -144,9 +144,10 @@ class Ledger {
     // Errors: peer_broke_protocol.
     Ok check_not_committed(const PeerId& peer, const MemberInput& input) const;
 
-    // Called after every accepted certificate.
+    // Called after every accepted certificate. There is one: who owns the ledger says in which order
+    // its parts learn of a decision.
     void on_decision(std::function<void(const Link&)> listener) {
-        listeners_.push_back(std::move(listener));
+        on_decision_ = std::move(listener);
     }
 
   private:
@@ -175,7 +176,7 @@ class Ledger {
     std::map<PeerId, Committed> committed_;
     Base base_;
     std::function<bool(const Decision&)> may_follow_;
-    std::vector<std::function<void(const Link&)>> listeners_;
+    std::function<void(const Link&)> on_decision_;
 };
 
 // A certificate of the run's first decision: the host is the only voter, `state` the start.

@@ -134,6 +134,7 @@ Task<void> RoundMember::start() {
                                        *group_,
                                        options_.round};
         aggregator_ = std::make_unique<averaging::Aggregator>(std::move(context));
+        ledger_.on_decision([this](const consensus::Link& link) { aggregator_->decided(link); });
         co_await meet();
         aggregator_->start();
         co_return;
@@ -148,6 +149,7 @@ Task<void> RoundMember::start() {
                                                  *group_,
                                                  *group_,
                                                  options_.round}));
+    ledger_.on_decision([this](const consensus::Link& link) { engine_->decided(link); });
     co_await meet();
     engine_->start();
 }

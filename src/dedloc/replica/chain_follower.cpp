@@ -89,20 +89,21 @@ ChainFollower::ChainFollower(averaging::Coordinator& engine,
 ChainFollower::~ChainFollower() = default;
 
 void ChainFollower::start() {
-    context_.ledger.on_decision([this](const consensus::Link& link) {
-        const Decision& decision = link.decision;
-        // A peer that loads a state begins anew from there: only the first of these is of any use.
-        if (!need_.is_needed() || queue_.empty())
-            queue_.push_back({decision, link.plan, link.certificate});
-        const std::vector<consensus::Voter>& voters = decision.next_voters;
-        if (decision.kind == DecisionKind::branch && voters.size() == 1 &&
-            voters.front().peer == context_.me())
-            opened_alone_.insert(decision.instance.branch);
-        wake_.pulse();
-    });
     scope_.spawn("apply commits", work());
     scope_.spawn("look for a state", look_for_state());
     sync_candidates_.start();
+}
+
+void ChainFollower::decided(const consensus::Link& link) {
+    const Decision& decision = link.decision;
+    // A peer that loads a state begins anew from there: only the first of these is of any use.
+    if (!need_.is_needed() || queue_.empty())
+        queue_.push_back({decision, link.plan, link.certificate});
+    const std::vector<consensus::Voter>& voters = decision.next_voters;
+    if (decision.kind == DecisionKind::branch && voters.size() == 1 &&
+        voters.front().peer == context_.me())
+        opened_alone_.insert(decision.instance.branch);
+    wake_.pulse();
 }
 
 Task<void> ChainFollower::stop() {

@@ -78,6 +78,8 @@ class ChainFollower {
     // This peer votes for `decision` and holds its averages: the state after it is computed while
     // the others vote.
     void expect(const consensus::Decision& decision);
+    // The ledger has accepted this decision: it is applied as soon as those before it are.
+    void decided(const consensus::Link& link);
     // `peer` knows more than we do, or stands on another branch: look and follow the better one.
     void look_at(const PeerId& peer);
     // To be asked now and then. If a certified step can be applied by nobody who lives, as all who
