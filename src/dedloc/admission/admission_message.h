@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dedloc/admission/token.h"
+#include "dedloc/base/fields.h"
 
 namespace dedloc::admission {
 
@@ -21,12 +22,7 @@ struct AdmissionQuestion {
     Digest run;
     Bytes code;
     Bytes token;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.run);
-        visit(2, self.code);
-        visit(3, self.token);
-    }
+    DEDLOC_FIELDS(run, code, token)
 };
 
 // Also the file in which a peer keeps its token.
@@ -34,20 +30,12 @@ struct Admitted {
     Bytes token;
     std::optional<admission::Delegation> delegation;
     double now = 0;  // the organiser's wall clock
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.token);
-        visit(2, self.delegation);
-        visit(3, self.now);
-    }
+    DEDLOC_FIELDS(token, delegation, now)
 };
 
 struct RevocationsMessage {
     std::vector<Bytes> revocations;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.revocations, admission::revoked_max);
-    }
+    DEDLOC_FIELDS((revocations, admission::revoked_max))
 };
 
 }  // namespace dedloc::admission

@@ -16,6 +16,7 @@
 
 #include "dedloc/admission/invite_book.h"
 #include "dedloc/admission/issuer.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/runtime/clock.h"
 #include "dedloc/runtime/disk.h"
 #include "dedloc/security/signer.h"
@@ -39,14 +40,7 @@ struct Wish {
     std::uint64_t lifetime = 0;  // of it, seconds
     bool organises = false;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.kind);
-        visit(2, self.name);
-        visit(3, self.code_hash);
-        visit(4, self.lifetime);
-        visit(5, self.organises);
-    }
+    DEDLOC_FIELDS(kind, name, code_hash, lifetime, organises)
 };
 
 class BookIssuer final : public Issuer {

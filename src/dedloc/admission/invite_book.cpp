@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dedloc/base/fields.h"
 #include "dedloc/base/text_lines.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
@@ -17,13 +18,7 @@ struct StoredBook {
     std::vector<Person> people;
     std::string organiser{};
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.run);
-        visit(2, self.serial);
-        visit(3, self.people, people_max);
-        visit(4, self.organiser);
-    }
+    DEDLOC_FIELDS(run, serial, (people, people_max), organiser)
 };
 
 Error refused_code(std::string_view why) {

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "dedloc/admission/token.h"
+#include "dedloc/base/fields.h"
 
 namespace dedloc::admission {
 
@@ -45,13 +46,7 @@ struct Code {
     std::uint32_t redeemed = 0;  // 1: by `device`
     PeerId device{};
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.hash);
-        visit(2, self.not_after);
-        visit(3, self.redeemed);
-        visit(4, self.device);
-    }
+    DEDLOC_FIELDS(hash, not_after, redeemed, device)
 };
 
 struct Person {
@@ -62,15 +57,12 @@ struct Person {
     std::vector<PeerId> met{};  // devices that another organiser let in
     std::string let_in_by{};    // the first of those; empty: invited with this book
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.name);
-        visit(2, self.codes, devices_max + codes_open_max);
-        visit(3, self.revoked);
-        visit(4, self.organises);
-        visit(5, self.met, devices_max);
-        visit(6, self.let_in_by);
-    }
+    DEDLOC_FIELDS(name,
+                  (codes, devices_max + codes_open_max),
+                  revoked,
+                  organises,
+                  (met, devices_max),
+                  let_in_by)
 
     std::size_t redeemed() const;  // codes
     std::size_t devices() const { return redeemed() + met.size(); }

@@ -27,6 +27,7 @@
 #include <string_view>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/base/result.h"
 #include "dedloc/base/time.h"
@@ -54,15 +55,7 @@ struct Delegation {
     std::string subject;   // the co-organiser
     std::string named_by;  // the organiser, whom a co-organiser cannot revoke
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.run);
-        visit(2, self.issuer);
-        visit(3, self.not_after);
-        visit(4, self.signature);
-        visit(5, self.subject);
-        visit(6, self.named_by);
-    }
+    DEDLOC_FIELDS(run, issuer, not_after, signature, subject, named_by)
 };
 
 struct Token {
@@ -79,18 +72,7 @@ struct Token {
     // The co-organiser who let the holder in; empty: the organiser.
     std::string let_in_by() const { return delegation ? delegation->subject : std::string(); }
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.run);
-        visit(2, self.subject);
-        visit(3, self.holder);
-        visit(4, self.issued_at);
-        visit(5, self.not_after);
-        visit(6, self.serial);
-        visit(7, self.issuer);
-        visit(8, self.delegation);
-        visit(9, self.signature);
-    }
+    DEDLOC_FIELDS(run, subject, holder, issued_at, not_after, serial, issuer, delegation, signature)
 };
 
 // Signed by the authority or by a co-organiser: every token of this person is worth nothing from
@@ -104,15 +86,7 @@ struct Revocation {
     std::optional<Delegation> delegation{};
     Bytes signature;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.run);
-        visit(2, self.subject);
-        visit(3, self.issued_at);
-        visit(4, self.issuer);
-        visit(5, self.delegation);
-        visit(6, self.signature);
-    }
+    DEDLOC_FIELDS(run, subject, issued_at, issuer, delegation, signature)
 };
 
 // Why a token does not let its holder in.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/security/signer.h"
 
@@ -32,12 +33,7 @@ struct Commitment {
     bool says(const Commitment& other) const {
         return root == other.root && nonce_hash == other.nonce_hash;
     }
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.root);
-        visit(2, self.nonce_hash);
-        visit(3, self.signature);
-    }
+    DEDLOC_FIELDS(root, nonce_hash, signature)
 };
 
 Commitment sign_commitment(const security::Signer& signer,

@@ -11,6 +11,7 @@
 
 #include "dedloc/allreduce/commitment.h"
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/base/shared_bytes.h"
 #include "dedloc/consensus/plan.h"
 #include "dedloc/wire/message.h"
@@ -31,11 +32,7 @@ struct Signed {
     Bytes payload;
     Bytes signature;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.payload);
-        visit(2, self.signature);
-    }
+    DEDLOC_FIELDS(payload, signature)
 };
 
 // Parts whose owner failed get new owners; contributors send again.
@@ -45,13 +42,7 @@ struct Repair {
     std::vector<std::uint32_t> parts;
     std::vector<std::uint32_t> owners;  // same length
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.plan);
-        visit(2, self.number);
-        visit(3, self.parts, consensus::parts_max);
-        visit(4, self.owners, consensus::parts_max);
-    }
+    DEDLOC_FIELDS(plan, number, (parts, consensus::parts_max), (owners, consensus::parts_max))
 };
 
 // First message of a parts stream, from a member to an owner or to the collector of its group;
@@ -61,12 +52,7 @@ struct PartsHeader {
     std::uint32_t repair = 0;
     std::optional<Commitment> commitment{};  // in a robust round, from who brings something
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.plan);
-        visit(2, self.repair);
-        visit(3, self.commitment);
-    }
+    DEDLOC_FIELDS(plan, repair, commitment)
 };
 
 // A message's large field is a view of the message's bytes, and its last field.
@@ -123,12 +109,7 @@ struct Fetch {
     Digest plan;
     std::uint32_t part = 0;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.digest);
-        visit(2, self.plan);
-        visit(3, self.part);
-    }
+    DEDLOC_FIELDS(digest, plan, part)
 };
 
 }  // namespace dedloc::allreduce

@@ -19,6 +19,7 @@
 
 #include "dedloc/allreduce/centered_clip_reducer.h"
 #include "dedloc/averaging/proof_messages.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/consensus/ledger.h"
 #include "dedloc/robust/orders.h"
 #include "dedloc/runtime/workers.h"
@@ -35,11 +36,7 @@ struct ShownAverage {
     std::uint32_t part = 0;
     Bytes encoded;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.part);
-        visit(2, self.encoded);
-    }
+    DEDLOC_FIELDS(part, encoded)
 };
 
 struct ShownVote {
@@ -47,12 +44,7 @@ struct ShownVote {
     std::uint32_t ballot = 0;
     Bytes signature;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.decision);
-        visit(2, self.ballot);
-        visit(3, self.signature);
-    }
+    DEDLOC_FIELDS(decision, ballot, signature)
 };
 
 struct Evidence {
@@ -65,17 +57,14 @@ struct Evidence {
     std::vector<SignedBy> statements;
     std::vector<ShownVote> votes;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.plan);
-        visit(2, self.commitments, consensus::members_max);
-        visit(3, self.finished, 1);
-        visit(4, self.proof, 1);
-        visit(5, self.inputs, consensus::parts_max);
-        visit(6, self.averages, consensus::parts_max);
-        visit(7, self.statements, consensus::members_max);
-        visit(8, self.votes, 2);
-    }
+    DEDLOC_FIELDS(plan,
+                  (commitments, consensus::members_max),
+                  (finished, 1),
+                  (proof, 1),
+                  (inputs, consensus::parts_max),
+                  (averages, consensus::parts_max),
+                  (statements, consensus::members_max),
+                  (votes, 2))
 };
 
 struct EvidenceContext {

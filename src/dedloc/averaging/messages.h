@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dedloc/allreduce/messages.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/base/time.h"
 #include "dedloc/consensus/messages.h"
 #include "dedloc/links/reachability.h"
@@ -32,21 +33,18 @@ struct Announce {
     bool aggregator = false;          // brings nothing, stands on no state, offers to own parts
     bool checks = false;              // offers to compute others' contributions again
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.instance);
-        visit(2, self.previous);
-        visit(3, self.state);
-        visit(4, self.incarnation);
-        visit(5, self.input);
-        visit(6, self.upload_bytes_per_s);
-        visit(7, self.download_bytes_per_s);
-        visit(8, self.dialable);
-        visit(9, self.leaving);
-        visit(10, self.unreachable, links::unreachable_max);
-        visit(11, self.aggregator);
-        visit(12, self.checks);
-    }
+    DEDLOC_FIELDS(instance,
+                  previous,
+                  state,
+                  incarnation,
+                  input,
+                  upload_bytes_per_s,
+                  download_bytes_per_s,
+                  dialable,
+                  leaving,
+                  (unreachable, links::unreachable_max),
+                  aggregator,
+                  checks)
 };
 
 // A peer for which a leader has no room asks it again after so long, in case somebody leaves.
@@ -68,14 +66,7 @@ struct AnnounceReply {
     std::string reason;
     std::uint32_t round_ms = 0;  // of a round that is under way; who is not in it knows how long
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.verdict);
-        visit(2, self.leader);
-        visit(3, self.certificates, consensus::certificates_max);
-        visit(4, self.reason);
-        visit(5, self.round_ms);
-    }
+    DEDLOC_FIELDS(verdict, leader, (certificates, consensus::certificates_max), reason, round_ms)
 };
 
 }  // namespace dedloc::averaging

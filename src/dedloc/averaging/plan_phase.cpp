@@ -25,8 +25,7 @@ Task<PhaseEnd> PlanPhase::begin(std::shared_ptr<Attempt> attempt) {
     const Ok enough = attempt->base.protection.check_minimum(
         planned->plan, /*parts=*/{}, attempt->base.number, attempt->base.voters);
     if (!enough && !leaves_out_minimum(environment_.options.bugs, attempt->base)) {
-        environment_.teller.tell(
-            events::RoundFailed{}, {}, "waiting: " + enough.error().message());
+        environment_.teller.tell(events::RoundFailed{}, {}, "waiting: " + enough.error().message());
         co_return PhaseEnd::go_on;
     }
     environment_.teller.tell(

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "dedloc/allreduce/commitment.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/consensus/messages.h"
 
 namespace dedloc::averaging {
@@ -39,12 +40,7 @@ struct SignedBy {
     Bytes payload;
     Bytes signature;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.member);
-        visit(2, self.payload);
-        visit(3, self.signature);
-    }
+    DEDLOC_FIELDS(member, payload, signature)
 };
 
 struct Reveal {
@@ -53,13 +49,7 @@ struct Reveal {
     allreduce::Commitment commitment;
     Digest nonce;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.plan);
-        visit(2, self.member);
-        visit(3, self.commitment);
-        visit(4, self.nonce);
-    }
+    DEDLOC_FIELDS(plan, member, commitment, nonce)
 };
 
 // The joint draw of a round. Its digest is in what members answer.
@@ -68,12 +58,7 @@ struct DrawMessage {
     std::vector<consensus::FinishedPart> parts;  // one a part of the plan: the averages it is about
     std::vector<Reveal> reveals;                 // in the order of members; `plan` is not repeated
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.plan);
-        visit(2, self.parts, consensus::parts_max);
-        visit(3, self.reveals, consensus::members_max);
-    }
+    DEDLOC_FIELDS(plan, (parts, consensus::parts_max), (reveals, consensus::members_max))
 };
 
 // A member's rows (robust/rows.h), one an owner. Signed.
@@ -81,11 +66,7 @@ struct Answer {
     Digest draw;
     Bytes rows;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.draw);
-        visit(2, self.rows);
-    }
+    DEDLOC_FIELDS(draw, rows)
 };
 
 // "That member's row about my parts is not the row of what it sent me." Signed by an owner.
@@ -93,11 +74,7 @@ struct Accusation {
     Digest draw;
     std::uint32_t accused = 0;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.draw);
-        visit(2, self.accused);
-    }
+    DEDLOC_FIELDS(draw, accused)
 };
 
 enum class Observation : std::uint32_t {
@@ -116,25 +93,14 @@ struct Testimony {
     std::uint32_t owner = 0;  // … by this owner
 
     friend bool operator==(const Testimony&, const Testimony&) = default;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.plan);
-        visit(2, self.observation);
-        visit(3, self.subject);
-        visit(4, self.part);
-        visit(5, self.owner);
-    }
+    DEDLOC_FIELDS(plan, observation, subject, part, owner)
 };
 
 struct SecondCommitment {
     std::uint32_t member = 0;
     allreduce::Commitment commitment;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.member);
-        visit(2, self.commitment);
-    }
+    DEDLOC_FIELDS(member, commitment)
 };
 
 // Answers draw, table and unshown inputs: whatever the member has to say.
@@ -145,14 +111,11 @@ struct Objections {
     std::vector<SignedBy> testimonies;
     std::vector<SecondCommitment> commitments;  // other ones than the draw's
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.answer, consensus::members_max);
-        visit(2, self.accusations, consensus::members_max);
-        visit(3, self.testimonies, consensus::members_max);
-        visit(4, self.commitments, consensus::members_max);
-        visit(5, self.reveals, consensus::members_max);
-    }
+    DEDLOC_FIELDS((answer, consensus::members_max),
+                  (accusations, consensus::members_max),
+                  (testimonies, consensus::members_max),
+                  (commitments, consensus::members_max),
+                  (reveals, consensus::members_max))
 };
 
 // The draw and all answers to it: what a decision's `proof` is the digest of.
@@ -160,11 +123,7 @@ struct Proof {
     DrawMessage draw;
     std::vector<SignedBy> answers;  // in the order of members
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.draw);
-        visit(2, self.answers, consensus::members_max);
-    }
+    DEDLOC_FIELDS(draw, (answers, consensus::members_max))
 };
 
 // To who holds the draw already.
@@ -176,25 +135,18 @@ struct Table {
     // A part that the asker could not get; the asked one is to try.
     std::vector<Testimony> unshown;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.plan);
-        visit(2, self.draw);
-        visit(3, self.answers, consensus::members_max);
-        visit(4, self.missing, consensus::members_max);
-        visit(5, self.unshown, 1);
-    }
+    DEDLOC_FIELDS(plan,
+                  draw,
+                  (answers, consensus::members_max),
+                  (missing, consensus::members_max),
+                  (unshown, 1))
 };
 
 struct AskAnswer {
     Digest plan;
     std::vector<DrawMessage> draw;  // one; none: only the nonce is asked for
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.plan);
-        visit(2, self.draw, 1);
-    }
+    DEDLOC_FIELDS(plan, (draw, 1))
 };
 
 struct AskInput {
@@ -202,12 +154,7 @@ struct AskInput {
     std::uint32_t part = 0;
     std::uint32_t member = 0;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.plan);
-        visit(2, self.part);
-        visit(3, self.member);
-    }
+    DEDLOC_FIELDS(plan, part, member)
 };
 
 struct ShownInput {
@@ -216,35 +163,21 @@ struct ShownInput {
     std::vector<Digest> path;
     Bytes encoded;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.part);
-        visit(2, self.member);
-        visit(3, self.path, allreduce::path_max);
-        visit(4, self.encoded);
-    }
+    DEDLOC_FIELDS(part, member, (path, allreduce::path_max), encoded)
 };
 
 struct AskEvidence {
     Digest digest;
     std::uint64_t offset = 0;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.digest);
-        visit(2, self.offset);
-    }
+    DEDLOC_FIELDS(digest, offset)
 };
 
 struct EvidencePiece {
     std::uint64_t size = 0;  // of the whole
     Bytes piece;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.size);
-        visit(2, self.piece);
-    }
+    DEDLOC_FIELDS(size, piece)
 };
 
 }  // namespace dedloc::averaging

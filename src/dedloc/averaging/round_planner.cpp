@@ -419,8 +419,7 @@ events::PlanMade RoundPlanner::event_of(const consensus::Plan& plan,
     made.bottleneck = word_for(split.bottleneck);
     if (split.bottleneck == planner::Bottleneck::none) return made;
     const bool up = split.bottleneck == planner::Bottleneck::upload;
-    const std::size_t slowest =
-        measured_like(division.announces, rates, split.bottleneck_peer, up);
+    const std::size_t slowest = measured_like(division.announces, rates, split.bottleneck_peer, up);
     const double bytes_per_s =
         element_bytes * (up ? rates[slowest].upload_per_s : rates[slowest].download_per_s);
     made.bottleneck_peer = plan.members[slowest].peer.text();

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/base/fields.h"
 #include "dedloc/collab/node.h"
 #include "dedloc/wire/message.h"
 
@@ -37,16 +38,7 @@ struct NamedRun {
     double begun = 0;  // seconds since 1970
     std::string task;  // its kind
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.run);
-        visit(2, self.addresses, named_addresses_max);
-        visit(3, self.open);
-        visit(4, self.step);
-        visit(5, self.peers);
-        visit(6, self.begun);
-        visit(7, self.task);
-    }
+    DEDLOC_FIELDS(run, (addresses, named_addresses_max), open, step, peers, begun, task)
 };
 
 struct FoundRun {

@@ -1,5 +1,6 @@
 #include "dedloc/consensus/acceptor.h"
 
+#include "dedloc/base/fields.h"
 #include "dedloc/base/log.h"
 #include "dedloc/runtime/suspend.h"
 #include "dedloc/wire/message.h"
@@ -17,11 +18,7 @@ struct VoterRecord {
     std::uint64_t incarnation = 0;
     AcceptorRecord acceptor;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.incarnation);
-        visit(2, self.acceptor);
-    }
+    DEDLOC_FIELDS(incarnation, acceptor)
 };
 
 Bytes framed(const VoterRecord& record) {

@@ -144,8 +144,8 @@ class Ledger {
     // Errors: peer_broke_protocol.
     Ok check_not_committed(const PeerId& peer, const MemberInput& input) const;
 
-    // Called after every accepted certificate. There is one: who owns the ledger says in which order
-    // its parts learn of a decision.
+    // Called after every accepted certificate. There is one listener: the ledger's owner, which
+    // says in which order its parts learn of a decision.
     void on_decision(std::function<void(const Link&)> listener) {
         on_decision_ = std::move(listener);
     }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/base/result.h"
 
 namespace dedloc::consensus {
@@ -33,12 +34,7 @@ struct CounterRange {
         if (size() == 0) *this = {end, end};
     }
     friend bool operator==(const CounterRange&, const CounterRange&) = default;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.begin);
-        visit(2, self.end);
-        visit(3, self.left_out);
-    }
+    DEDLOC_FIELDS(begin, end, left_out)
 };
 
 // Elements [offset, offset + count) of the flattened vector.
@@ -48,11 +44,7 @@ struct ElementRange {
 
     std::uint64_t end() const { return offset + count; }
     friend bool operator==(const ElementRange&, const ElementRange&) = default;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.offset);
-        visit(2, self.count);
-    }
+    DEDLOC_FIELDS(offset, count)
 };
 
 struct MemberInput {
@@ -61,12 +53,7 @@ struct MemberInput {
     std::vector<ElementRange> carried_ranges;  // sorted, disjoint, not empty
 
     friend bool operator==(const MemberInput&, const MemberInput&) = default;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.fresh);
-        visit(2, self.carried);
-        visit(3, self.carried_ranges, ranges_max);
-    }
+    DEDLOC_FIELDS(fresh, carried, (carried_ranges, ranges_max))
 
     std::uint64_t weight_max() const { return fresh.size() + carried.size(); }
     bool is_empty() const { return weight_max() == 0; }

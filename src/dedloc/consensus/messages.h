@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/consensus/plan.h"
 #include "dedloc/consensus/protection.h"
@@ -35,12 +36,7 @@ struct Voter {
     bool dialable = false;  // those who are lead before those who are not
 
     friend bool operator==(const Voter&, const Voter&) = default;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.peer);
-        visit(2, self.incarnation);
-        visit(3, self.dialable);
-    }
+    DEDLOC_FIELDS(peer, incarnation, dialable)
 };
 
 enum class DecisionKind : std::uint32_t {
@@ -71,35 +67,28 @@ struct Decision {
     std::vector<StepSize> sizes{};
     StepSize size{};
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.kind);
-        visit(2, self.run);
-        visit(3, self.instance);
-        visit(4, self.previous);
-        visit(5, self.state_before);
-        visit(6, self.plan);
-        visit(7, self.parts, parts_max);
-        visit(8, self.next_voters, members_max);
-        visit(9, self.branch_samples);
-        visit(10, self.number);
-        visit(11, self.orders, robust::orders_max);
-        visit(12, self.proof);
-        visit(13, self.standings, members_max);
-        visit(14, self.sizes, sizes_max);
-        visit(15, self.size);
-    }
+    DEDLOC_FIELDS(kind,
+                  run,
+                  instance,
+                  previous,
+                  state_before,
+                  plan,
+                  (parts, parts_max),
+                  (next_voters, members_max),
+                  branch_samples,
+                  number,
+                  (orders, robust::orders_max),
+                  proof,
+                  (standings, members_max),
+                  (sizes, sizes_max),
+                  size)
 };
 
 struct Vote {
     PeerId voter;
     Bytes signature;  // domain "dedloc-vote", over (decision digest, ballot)
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.voter);
-        visit(2, self.signature);
-    }
+    DEDLOC_FIELDS(voter, signature)
 };
 
 struct Certificate {
@@ -107,12 +96,7 @@ struct Certificate {
     std::uint32_t ballot = 0;
     std::vector<Vote> votes;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.decision);
-        visit(2, self.ballot);
-        visit(3, self.votes, members_max);
-    }
+    DEDLOC_FIELDS(decision, ballot, (votes, members_max))
 };
 
 struct Prepare {
@@ -120,12 +104,7 @@ struct Prepare {
     Digest previous;
     std::uint32_t ballot = 0;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.instance);
-        visit(2, self.previous);
-        visit(3, self.ballot);
-    }
+    DEDLOC_FIELDS(instance, previous, ballot)
 };
 
 struct Propose {
@@ -136,14 +115,7 @@ struct Propose {
     Digest plan;    // of the plan
     Digest digest;  // of the whole decision
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.ballot);
-        visit(2, self.decision);
-        visit(3, self.compact_decision);
-        visit(4, self.plan);
-        visit(5, self.digest);
-    }
+    DEDLOC_FIELDS(ballot, decision, compact_decision, plan, digest)
 };
 
 // A certificate for who was sent the proposal. An error: send it whole (certificate_method).
@@ -152,12 +124,7 @@ struct Certified {
     std::uint32_t ballot = 0;
     std::vector<Vote> votes;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.decision);
-        visit(2, self.ballot);
-        visit(3, self.votes, members_max);
-    }
+    DEDLOC_FIELDS(decision, ballot, (votes, members_max))
 };
 
 enum class Answer : std::uint32_t {
@@ -181,17 +148,14 @@ struct ConsensusReply {
     std::vector<Bytes> certificates;
     std::string reason;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.answer);
-        visit(2, self.ballot);
-        visit(3, self.has_accepted);
-        visit(4, self.accepted_ballot);
-        visit(5, self.accepted_decision);
-        visit(6, self.signature);
-        visit(7, self.certificates, certificates_max);
-        visit(8, self.reason);
-    }
+    DEDLOC_FIELDS(answer,
+                  ballot,
+                  has_accepted,
+                  accepted_ballot,
+                  accepted_decision,
+                  signature,
+                  (certificates, certificates_max),
+                  reason)
 };
 
 // "Which certificates follow `previous`?" An empty reply: it is the latest, or not known here.
@@ -199,22 +163,14 @@ struct CertificatesRequest {
     Digest previous;
     bool only_latest = false;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.previous);
-        visit(2, self.only_latest);
-    }
+    DEDLOC_FIELDS(previous, only_latest)
 };
 
 struct CertificatesReply {
     std::vector<Bytes> certificates;
     bool known = false;  // `previous` is in the chain of the asked one
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.certificates, certificates_max);
-        visit(2, self.known);
-    }
+    DEDLOC_FIELDS((certificates, certificates_max), known)
 };
 
 }  // namespace dedloc::consensus

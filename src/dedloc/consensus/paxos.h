@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "dedloc/base/fields.h"
 #include "dedloc/consensus/messages.h"
 #include "dedloc/consensus/planted_bugs.h"
 
@@ -39,16 +40,8 @@ struct AcceptorRecord {
     std::vector<Digest> passed;  // questions answered before this one, their `previous`
 
     friend bool operator==(const AcceptorRecord&, const AcceptorRecord&) = default;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.instance);
-        visit(2, self.promised);
-        visit(3, self.has_accepted);
-        visit(4, self.accepted_ballot);
-        visit(5, self.accepted_decision);
-        visit(6, self.previous);
-        visit(7, self.passed);
-    }
+    DEDLOC_FIELDS(
+        instance, promised, has_accepted, accepted_ballot, accepted_decision, previous, passed)
 };
 
 class PaxosAcceptor {

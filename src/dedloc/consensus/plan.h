@@ -13,6 +13,7 @@
 
 #include "dedloc/base/bits.h"
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/consensus/member_input.h"
 
@@ -33,12 +34,7 @@ struct Instance {
     std::uint32_t attempt = 0;
 
     friend bool operator==(const Instance&, const Instance&) = default;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.branch);
-        visit(2, self.step);
-        visit(3, self.attempt);
-    }
+    DEDLOC_FIELDS(branch, step, attempt)
 };
 
 struct PlanMember {
@@ -54,17 +50,7 @@ struct PlanMember {
     // A young key's samples weigh trust / trust_whole of what they are (protection.h). 0: whole.
     std::uint32_t trust = 0;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.peer);
-        visit(2, self.incarnation);
-        visit(3, self.input);
-        visit(4, self.dialable);
-        visit(5, self.aggregator);
-        visit(6, self.weightless);
-        visit(7, self.checks);
-        visit(8, self.trust);
-    }
+    DEDLOC_FIELDS(peer, incarnation, input, dialable, aggregator, weightless, checks, trust)
 };
 
 // By what the samples of a member with this trust are multiplied.
@@ -80,13 +66,7 @@ struct PlanPart {
     std::optional<std::uint32_t> codec{};
 
     ElementRange range() const { return {offset, count}; }
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.offset);
-        visit(2, self.count);
-        visit(3, self.owner);
-        visit(4, self.codec);
-    }
+    DEDLOC_FIELDS(offset, count, owner, codec)
 };
 
 struct Plan {
@@ -127,30 +107,27 @@ struct Plan {
     }
 
     std::uint32_t codec_of(const PlanPart& part) const { return part.codec.value_or(codec); }
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.run);
-        visit(2, self.instance);
-        visit(3, self.ballot);
-        visit(4, self.leader);
-        visit(5, self.previous);
-        visit(6, self.state);
-        visit(7, self.codec);
-        visit(8, self.members, members_max);
-        visit(9, self.parts, parts_max);
-        visit(10, self.standby, members_max);
-        visit(11, self.reduce_ms);
-        visit(12, self.round_ms);
-        visit(13, self.groups);
-        visit(14, self.group_of, members_max);
-        visit(15, self.collectors, members_max);
-        visit(16, self.left_out, members_max);
-        visit(17, self.predicted_ms);
-        visit(18, self.bounded_count);
-        visit(19, self.reducer);
-        visit(20, self.tau);
-        visit(21, self.length_max);
-    }
+    DEDLOC_FIELDS(run,
+                  instance,
+                  ballot,
+                  leader,
+                  previous,
+                  state,
+                  codec,
+                  (members, members_max),
+                  (parts, parts_max),
+                  (standby, members_max),
+                  reduce_ms,
+                  round_ms,
+                  groups,
+                  (group_of, members_max),
+                  (collectors, members_max),
+                  (left_out, members_max),
+                  predicted_ms,
+                  bounded_count,
+                  reducer,
+                  tau,
+                  length_max)
 };
 
 inline constexpr std::uint32_t repairs_max = 3;  // of one round
@@ -169,17 +146,7 @@ struct FinishedPart {
 
     bool includes(std::size_t member) const { return base::has_bit(included, member); }
     Bytes signed_bytes() const;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.plan);
-        visit(2, self.part);
-        visit(3, self.repair);
-        visit(4, self.owner);
-        visit(5, self.included);
-        visit(6, self.digest);
-        visit(7, self.signature);
-        visit(8, self.commitments);
-    }
+    DEDLOC_FIELDS(plan, part, repair, owner, included, digest, signature, commitments)
 };
 
 // The SHA-256 by which a decision, and a plan, is named.

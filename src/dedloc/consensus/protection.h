@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/base/fields.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/base/result.h"
 #include "dedloc/consensus/plan.h"
@@ -42,13 +43,7 @@ struct Standing {
     std::uint64_t number = 0;  // of the newest decision with something of it; 0: before a branch
 
     friend bool operator==(const Standing&, const Standing&) = default;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.peer);
-        visit(2, self.weight);
-        visit(3, self.steps);
-        visit(4, self.number);
-    }
+    DEDLOC_FIELDS(peer, weight, steps, number)
 };
 
 struct StepSize {
@@ -56,11 +51,7 @@ struct StepSize {
     double distance = 0;  // of an honest contribution from the honest mean (robust/spread.h)
 
     friend bool operator==(const StepSize&, const StepSize&) = default;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.length);
-        visit(2, self.distance);
-    }
+    DEDLOC_FIELDS(length, distance)
 };
 
 // As the run says.

@@ -1,5 +1,6 @@
 #include "dedloc/dht/signed_record.h"
 
+#include "dedloc/base/fields.h"
 #include "dedloc/wire/message.h"
 #include "dedloc/wire/msgpack.h"
 
@@ -14,13 +15,7 @@ struct SignedPart {
     Bytes subkey;
     Bytes payload;
     double expiration = 0;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.key);
-        visit(2, self.subkey);
-        visit(3, self.payload);
-        visit(4, self.expiration);
-    }
+    DEDLOC_FIELDS(key, subkey, payload, expiration)
 };
 
 Bytes message_of(const DhtId& key, ByteView subkey, ByteView payload, WallSeconds expiration) {

@@ -1,5 +1,5 @@
-// Complaints: which members broke the protocol, and how often. Each is told of, with the reason; but
-// a member that sends nonsense as fast as it can does not fill anybody's log.
+// Complaints: which members broke the protocol, and how often. Each is told of, with the reason;
+// but a member that sends nonsense as fast as it can does not fill anybody's log.
 //
 // Thread: the network thread. Limits: misbehaving_peers_max peers, misbehaviour_lines_per_s_max
 // events about each in a second.

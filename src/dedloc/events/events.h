@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/base/time.h"
 
@@ -31,31 +32,20 @@ struct RunStarted {
     std::optional<std::string> name{};  // of this peer
     std::optional<std::string> id{};
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("name", self.name);
-        visit("id", self.id);
-    }
+    DEDLOC_NAMED_FIELDS(name, id)
 };
 struct Joined {
     static constexpr std::string_view kind = "joined";
     std::optional<std::string> name{};  // of this peer
     std::optional<std::string> id{};
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("name", self.name);
-        visit("id", self.id);
-    }
+    DEDLOC_NAMED_FIELDS(name, id)
 };
 struct PeerJoined {
     static constexpr std::string_view kind = "peer_joined";
     std::optional<std::string> name{};  // as it calls itself
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("name", self.name);
-    }
+    DEDLOC_NAMED_FIELDS(name)
 };
 struct PeerLeft {
     static constexpr std::string_view kind = "peer_left";
@@ -121,28 +111,25 @@ struct StepMade {
         applying_s = times.applying_s;
     }
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("step", self.step);
-        visit("samples", self.samples);
-        visit("samples_total", self.samples_total);
-        visit("members", self.members);
-        visit("contributors", self.contributors);
-        visit("left_out", self.left_out);
-        visit("attempt", self.attempt);
-        visit("loss", self.loss);
-        visit("learning_rate", self.learning_rate);
-        visit("seconds", self.seconds);
-        visit("predicted_s", self.predicted_s);
-        visit("state_hash", self.state_hash);
-        visit("computing_s", self.computing_s);
-        visit("waiting_s", self.waiting_s);
-        visit("averaging_s", self.averaging_s);
-        visit("applying_s", self.applying_s);
-        visit("gradient_norm", self.gradient_norm);
-        visit("at_work", self.at_work);
-        visit("tau", self.tau);
-    }
+    DEDLOC_NAMED_FIELDS(step,
+                        samples,
+                        samples_total,
+                        members,
+                        contributors,
+                        left_out,
+                        attempt,
+                        loss,
+                        learning_rate,
+                        seconds,
+                        predicted_s,
+                        state_hash,
+                        computing_s,
+                        waiting_s,
+                        averaging_s,
+                        applying_s,
+                        gradient_norm,
+                        at_work,
+                        tau)
 };
 
 struct Evaluated {
@@ -151,32 +138,21 @@ struct Evaluated {
     double accuracy = 0;
     double loss = 0;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("step", self.step);
-        visit("accuracy", self.accuracy);
-        visit("loss", self.loss);
-    }
+    DEDLOC_NAMED_FIELDS(step, accuracy, loss)
 };
 
 struct SamplesDropped {
     static constexpr std::string_view kind = "samples_dropped";
     std::uint64_t samples = 0;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("samples", self.samples);
-    }
+    DEDLOC_NAMED_FIELDS(samples)
 };
 
 struct NotFinite {
     static constexpr std::string_view kind = "not_finite";
     std::uint64_t samples = 0;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("samples", self.samples);
-    }
+    DEDLOC_NAMED_FIELDS(samples)
 };
 
 // ---- rounds -------------------------------------------------------------------------------------
@@ -196,29 +172,23 @@ struct PlanMade {
     std::optional<std::string> last_peer{};  // that handed in last
     std::optional<double> last_s{};          // so much later than the one before it
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("predicted_s", self.predicted_s);
-        visit("bottleneck", self.bottleneck);
-        visit("bottleneck_peer", self.bottleneck_peer);
-        visit("left_out", self.left_out);
-        visit("left_out_peers", self.left_out_peers);
-        visit("bottleneck_mbit", self.bottleneck_mbit);
-        visit("vector_mb", self.vector_mb);
-        visit("lines", self.lines);
-        visit("last_peer", self.last_peer);
-        visit("last_s", self.last_s);
-    }
+    DEDLOC_NAMED_FIELDS(predicted_s,
+                        bottleneck,
+                        bottleneck_peer,
+                        left_out,
+                        left_out_peers,
+                        bottleneck_mbit,
+                        vector_mb,
+                        lines,
+                        last_peer,
+                        last_s)
 };
 
 struct LeftOut {
     static constexpr std::string_view kind = "left_out";
     std::uint64_t steps = 0;  // until it tries again
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("steps", self.steps);
-    }
+    DEDLOC_NAMED_FIELDS(steps)
 };
 
 // An aggregator's parts are in a certified step.
@@ -229,13 +199,7 @@ struct PartsReduced {
     double share = 0;  // of the vector
     std::uint64_t memory_bytes_most = 0;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("step", self.step);
-        visit("parts", self.parts);
-        visit("share", self.share);
-        visit("memory_bytes_most", self.memory_bytes_most);
-    }
+    DEDLOC_NAMED_FIELDS(step, parts, share, memory_bytes_most)
 };
 
 struct PartsRepaired {
@@ -289,20 +253,14 @@ struct PersonSeen {
     static constexpr std::string_view kind = "person";
     std::string person;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("person", self.person);
-    }
+    DEDLOC_NAMED_FIELDS(person)
 };
 // This peer, an organiser's, gave one.
 struct TokenGiven {
     static constexpr std::string_view kind = "token_given";
     std::string person;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("person", self.person);
-    }
+    DEDLOC_NAMED_FIELDS(person)
 };
 struct RenewalFailed {
     static constexpr std::string_view kind = "renewal_failed";
@@ -312,10 +270,7 @@ struct Revoked {
     std::string person;
     bool ours = false;  // the token of this peer names that person: it takes part no longer
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("person", self.person);
-    }
+    DEDLOC_NAMED_FIELDS(person)
 };
 
 // Members say that another process takes part with this peer's key.
@@ -333,23 +288,14 @@ struct OrderGiven {
     std::string evidence{};      // by which digest it is kept
     std::uint64_t about_us = 0;  // 1: yes
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("order", self.order);
-        visit("offence", self.offence);
-        visit("evidence", self.evidence);
-        visit("about_us", self.about_us);
-    }
+    DEDLOC_NAMED_FIELDS(order, offence, evidence, about_us)
 };
 // One that was in force ends before its time.
 struct OrderEnded {
     static constexpr std::string_view kind = "order_ended";
     std::string order{};
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("order", self.order);
-    }
+    DEDLOC_NAMED_FIELDS(order)
 };
 struct CheckDisputed {
     static constexpr std::string_view kind = "check_disputed";
@@ -362,10 +308,7 @@ struct CheckMade {
     static constexpr std::string_view kind = "check_made";
     std::uint64_t checks = 0;  // that this peer has made
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("checks", self.checks);
-    }
+    DEDLOC_NAMED_FIELDS(checks)
 };
 // A contribution of a newcomer, the event's peer, was found right.
 struct NewcomerRight {
@@ -374,22 +317,14 @@ struct NewcomerRight {
     std::uint64_t needed = 0;    // until what it brings counts
     std::uint64_t about_us = 0;  // 1: yes
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("right", self.right);
-        visit("needed", self.needed);
-        visit("about_us", self.about_us);
-    }
+    DEDLOC_NAMED_FIELDS(right, needed, about_us)
 };
 // A check for a peer that has erred: does it compute what others do?
 struct OwnCheck {
     static constexpr std::string_view kind = "own_check";
     std::uint64_t right = 0;  // 1: yes
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("right", self.right);
-    }
+    DEDLOC_NAMED_FIELDS(right)
 };
 
 // ---- this process -------------------------------------------------------------------------------
@@ -411,11 +346,7 @@ struct CapsChanged {
     double up_mbit = 0;
     double down_mbit = 0;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("up_mbit", self.up_mbit);
-        visit("down_mbit", self.down_mbit);
-    }
+    DEDLOC_NAMED_FIELDS(up_mbit, down_mbit)
 };
 struct CheckpointSaved {
     static constexpr std::string_view kind = "checkpoint_saved";
@@ -449,23 +380,14 @@ struct Serving {
     std::uint64_t work_bytes = 0;     // of them, for computing
     std::uint64_t program_bytes = 0;  // taken before
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("experts_max", self.experts_max);
-        visit("lent_bytes", self.lent_bytes);
-        visit("work_bytes", self.work_bytes);
-        visit("program_bytes", self.program_bytes);
-    }
+    DEDLOC_NAMED_FIELDS(experts_max, lent_bytes, work_bytes, program_bytes)
 };
 // The server took over an expert, handed one over, or gave one up.
 struct ExpertMoved {
     static constexpr std::string_view kind = "expert";
     std::string expert{};
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("expert", self.expert);
-    }
+    DEDLOC_NAMED_FIELDS(expert)
 };
 // A member sent gradients that an expert was spared.
 struct GradientsBounded {
@@ -474,12 +396,7 @@ struct GradientsBounded {
     std::uint64_t shortened = 0;  // longer than others'
     std::uint64_t withheld = 0;   // more than its share: not applied
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("calls", self.calls);
-        visit("shortened", self.shortened);
-        visit("withheld", self.withheld);
-    }
+    DEDLOC_NAMED_FIELDS(calls, shortened, withheld)
 };
 // Events of a kind that others can cause: more than the log takes (event_rate.h).
 struct EventsLeftOut {
@@ -487,11 +404,7 @@ struct EventsLeftOut {
     std::string of{};
     std::uint64_t count = 0;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("of", self.of);
-        visit("count", self.count);
-    }
+    DEDLOC_NAMED_FIELDS(of, count)
 };
 // This peer leads, and a round began later for the sake of one that did not come.
 struct WaitedInVain {
@@ -503,20 +416,13 @@ struct CannotFollow {
     double needed_bytes_per_s = 0;
     double bytes_per_s = 0;  // that came
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("needed_bytes_per_s", self.needed_bytes_per_s);
-        visit("bytes_per_s", self.bytes_per_s);
-    }
+    DEDLOC_NAMED_FIELDS(needed_bytes_per_s, bytes_per_s)
 };
 struct EventsDropped {
     static constexpr std::string_view kind = "events_dropped";
     std::uint64_t count = 0;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit("count", self.count);
-    }
+    DEDLOC_NAMED_FIELDS(count)
 };
 
 // Read from a log of another version: it is kept as it is.

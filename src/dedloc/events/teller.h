@@ -1,5 +1,5 @@
-// Teller: whoever notices something tells it here, in one hop. The time, the open step and the names
-// of peers are added behind it (collab/run_log.h).
+// Teller: whoever notices something tells it here, in one hop. The collaboration adds the time, the
+// open step and the names of peers.
 //
 // Thread: the network thread; calls return at once.
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/base/fields.h"
 #include "dedloc/experts/uid.h"
 #include "dedloc/wire/message.h"
 
@@ -26,20 +27,14 @@ inline constexpr std::size_t alive_experts_max = 8192;
 struct AliveRequest {
     std::vector<std::string> uids;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.uids, alive_experts_max);
-    }
+    DEDLOC_FIELDS((uids, alive_experts_max))
 };
 
 struct AliveResponse {
     // As many as asked: updates + 1 of an expert that is served here, else 0.
     std::vector<std::uint64_t> updates;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.updates, alive_experts_max);
-    }
+    DEDLOC_FIELDS((updates, alive_experts_max))
 };
 
 struct KeepRequest {
@@ -48,33 +43,20 @@ struct KeepRequest {
     std::uint64_t updates = 0;
     bool take_over = false;  // the server leaves: serve it from now on
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.uid);
-        visit(2, self.root);
-        visit(3, self.updates);
-        visit(4, self.take_over);
-    }
+    DEDLOC_FIELDS(uid, root, updates, take_over)
 };
 
 struct OfferRequest {
     std::string uid;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.uid);
-    }
+    DEDLOC_FIELDS(uid)
 };
 
 struct OfferResponse {
     Digest root;  // zeros: none
     std::uint64_t updates = 0;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.root);
-        visit(2, self.updates);
-    }
+    DEDLOC_FIELDS(root, updates)
 };
 
 // The payload of a server's signed record.
@@ -85,14 +67,7 @@ struct ServerRecordPayload {
     double calls_per_s = 0;
     std::uint64_t failed = 0;  // calls that were refused or not computed, so far
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.experts_max);
-        visit(2, self.hosted);
-        visit(3, self.queue_ms);
-        visit(4, self.calls_per_s);
-        visit(5, self.failed);
-    }
+    DEDLOC_FIELDS(experts_max, hosted, queue_ms, calls_per_s, failed)
 };
 
 }  // namespace dedloc::experts

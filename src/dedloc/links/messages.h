@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "dedloc/base/fields.h"
+
 namespace dedloc::links {
 
 inline constexpr const char* probe_method = "/dedloc/round/1/probe";  // stream
@@ -13,10 +15,7 @@ inline constexpr const char* probe_method = "/dedloc/round/1/probe";  // stream
 struct ProbeRequest {
     bool prober_sends = false;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.prober_sends);
-    }
+    DEDLOC_FIELDS(prober_sends)
 };
 
 inline constexpr std::size_t probe_marks_max = 512;
@@ -26,11 +25,7 @@ struct ProbeReport {
     std::vector<std::uint32_t> milliseconds;  // rising
     std::vector<std::uint32_t> bytes;         // by then, in all; same length
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.milliseconds, probe_marks_max);
-        visit(2, self.bytes, probe_marks_max);
-    }
+    DEDLOC_FIELDS((milliseconds, probe_marks_max), (bytes, probe_marks_max))
 };
 
 }  // namespace dedloc::links

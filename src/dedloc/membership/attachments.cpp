@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "dedloc/base/fields.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
 #include "dedloc/wire/multiaddr.h"
@@ -18,23 +19,13 @@ struct Question {
     Digest hash;
     std::uint64_t offset = 0;
     Bytes proof;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.run);
-        visit(2, self.hash);
-        visit(3, self.offset);
-        visit(4, self.proof);
-    }
+    DEDLOC_FIELDS(run, hash, offset, proof)
 };
 
 struct Answer {
     std::uint64_t bytes = 0;
     Bytes piece;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.bytes);
-        visit(2, self.piece);
-    }
+    DEDLOC_FIELDS(bytes, piece)
 };
 
 // No hello: those have nonces of another length.

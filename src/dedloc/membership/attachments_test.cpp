@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dedloc/base/fields.h"
 #include "dedloc/base/random.h"
 #include "dedloc/membership/secret_authorizer.h"
 #include "dedloc/security/hash.h"
@@ -18,11 +19,7 @@ constexpr std::size_t file_bytes = 3 * attachment_piece_bytes_max + 1234;
 struct FalseAnswer {
     std::uint64_t bytes = 0;
     Bytes piece;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.bytes);
-        visit(2, self.piece);
-    }
+    DEDLOC_FIELDS(bytes, piece)
 };
 
 Task<Result<Bytes>> answer_with(Bytes answer) { co_return answer; }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/base/result.h"
 #include "dedloc/membership/status.h"
 
@@ -33,15 +34,7 @@ struct HelloMessage {
     std::string run_file;
     std::vector<Bytes> statuses;
     std::uint64_t wants_run_file = 0;  // and nothing else: 1
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.run);
-        visit(2, self.nonce);
-        visit(3, self.proof);
-        visit(4, self.run_file);
-        visit(5, self.statuses, peers_max);
-        visit(6, self.wants_run_file);
-    }
+    DEDLOC_FIELDS(run, nonce, proof, run_file, (statuses, peers_max), wants_run_file)
 };
 
 inline Error not_greeted() {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 
+#include "dedloc/base/fields.h"
 #include "dedloc/membership/secret_authorizer.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/wire/message.h"
@@ -65,11 +66,7 @@ Result<PeerId> meet(sim::World& world, DoorPeer& from, const DoorPeer& to) {
 struct VainHello {
     Digest run;
     Bytes nonce;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.run);
-        visit(2, self.nonce);
-    }
+    DEDLOC_FIELDS(run, nonce)
 };
 
 // One hello after the other, of which none is proved.

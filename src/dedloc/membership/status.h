@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/base/peer_id.h"
 
 namespace dedloc::membership {
@@ -77,35 +78,32 @@ struct Status {
         return role == Role::trainer && (phase == Phase::computing || phase == Phase::averaging);
     }
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.peer);
-        visit(2, self.incarnation);
-        visit(3, self.sequence);
-        visit(4, self.role);
-        visit(5, self.phase);
-        visit(6, self.branch);
-        visit(7, self.step);
-        visit(8, self.certificate);
-        visit(9, self.branch_samples);
-        visit(10, self.state_hash);
-        visit(11, self.samples);
-        visit(12, self.samples_per_s);
-        visit(13, self.micro_batch_s);
-        visit(14, self.loss);
-        visit(15, self.accuracy);
-        visit(16, self.accuracy_step);
-        visit(17, self.progress);
-        visit(18, self.upload_bytes_per_s);
-        visit(19, self.download_bytes_per_s);
-        visit(20, self.committed_samples);
-        visit(21, self.dialable);
-        visit(22, self.addresses, status_addresses_max);
-        visit(23, self.name);
-        visit(24, self.version);
-        visit(25, self.round_trip_s);
-        visit(26, self.lets_in);
-    }
+    DEDLOC_FIELDS(peer,
+                  incarnation,
+                  sequence,
+                  role,
+                  phase,
+                  branch,
+                  step,
+                  certificate,
+                  branch_samples,
+                  state_hash,
+                  samples,
+                  samples_per_s,
+                  micro_batch_s,
+                  loss,
+                  accuracy,
+                  accuracy_step,
+                  progress,
+                  upload_bytes_per_s,
+                  download_bytes_per_s,
+                  committed_samples,
+                  dialable,
+                  (addresses, status_addresses_max),
+                  name,
+                  version,
+                  round_trip_s,
+                  lets_in)
 };
 
 }  // namespace dedloc::membership

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "dedloc/base/fields.h"
 #include "dedloc/base/printable.h"
 #include "dedloc/membership/hello_message.h"
 #include "dedloc/membership/peers_to_dial.h"
@@ -31,12 +32,7 @@ struct StatusHead {
     PeerId peer;
     std::uint64_t incarnation = 0;
     std::uint64_t sequence = 0;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.peer);
-        visit(2, self.incarnation);
-        visit(3, self.sequence);
-    }
+    DEDLOC_FIELDS(peer, incarnation, sequence)
 };
 
 // A value that is no number, or none that an honest peer tells, must not reach sums and

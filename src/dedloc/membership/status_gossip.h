@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 
+#include "dedloc/base/fields.h"
 #include "dedloc/membership/peer_table.h"
 #include "dedloc/runtime/node.h"
 #include "dedloc/runtime/scope.h"
@@ -22,11 +23,7 @@ namespace dedloc::membership {
 struct SignedStatus {
     Bytes payload;
     Bytes signature;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.payload);
-        visit(2, self.signature);
-    }
+    DEDLOC_FIELDS(payload, signature)
 };
 
 class StatusGossip {

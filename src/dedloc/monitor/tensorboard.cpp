@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "dedloc/base/fields.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::monitor {
@@ -10,19 +11,12 @@ namespace {
 struct SummaryValue {
     std::string tag;
     float simple_value = 0;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.tag);
-        visit(2, self.simple_value);
-    }
+    DEDLOC_FIELDS(tag, simple_value)
 };
 
 struct Summary {
     std::vector<SummaryValue> value;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.value);
-    }
+    DEDLOC_FIELDS(value)
 };
 
 struct TensorboardEvent {

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/base/result.h"
 
@@ -73,16 +74,7 @@ struct Order {
     Digest evidence;
 
     friend bool operator==(const Order&, const Order&) = default;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.kind);
-        visit(2, self.offence);
-        visit(3, self.subject);
-        visit(4, self.person);
-        visit(5, self.from_step);
-        visit(6, self.until_step);
-        visit(7, self.evidence);
-    }
+    DEDLOC_FIELDS(kind, offence, subject, person, from_step, until_step, evidence)
 };
 
 // In force at that step: from_step is for people, as orders bind from the step after theirs.

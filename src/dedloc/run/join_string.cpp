@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "dedloc/base/fields.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
 #include "dedloc/wire/multiaddr.h"
@@ -17,11 +18,7 @@ struct JoinPeer {
     PeerId id;
     std::vector<std::string> addresses;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.id);
-        visit(2, self.addresses, join_addresses_per_peer_max);
-    }
+    DEDLOC_FIELDS(id, (addresses, join_addresses_per_peer_max))
 };
 
 struct JoinMessage {
@@ -33,16 +30,7 @@ struct JoinMessage {
     PeerId authority;
     Bytes code;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.run);
-        visit(2, self.secret);
-        visit(3, self.peers, join_peers_max);
-        visit(4, self.certificate);
-        visit(5, self.step);
-        visit(6, self.authority);
-        visit(7, self.code);
-    }
+    DEDLOC_FIELDS(run, secret, (peers, join_peers_max), certificate, step, authority, code)
 };
 
 // A path of printable ASCII; what its parts mean is the host's business when it dials.

@@ -8,6 +8,7 @@
 #include <openssl/params.h>
 #include <openssl/x509.h>
 
+#include "dedloc/base/fields.h"
 #include "dedloc/security/openssl_rsa.h"
 #include "dedloc/wire/message.h"
 
@@ -26,11 +27,7 @@ struct KeyMessage {
     std::optional<KeyType> type;
     std::optional<Bytes> data;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.type);
-        visit(2, self.data);
-    }
+    DEDLOC_FIELDS(type, data)
 };
 
 Bytes encode_key(KeyType type, ByteView data) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/runtime/workers.h"
 #include "dedloc/state/snapshot.h"
 
@@ -44,12 +45,7 @@ struct Manifest {
 
     friend bool operator==(const Manifest&, const Manifest&) = default;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.root);
-        visit(2, self.bytes);
-        visit(3, self.chunks, chunks_max);
-    }
+    DEDLOC_FIELDS(root, bytes, (chunks, chunks_max))
 };
 
 // Canonical bytes of chunk `index`, copied out of the sections.

@@ -4,6 +4,7 @@
 #include <bit>
 #include <unordered_set>
 
+#include "dedloc/base/fields.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::state {
@@ -23,12 +24,7 @@ struct SectionHeader {
 
     std::uint64_t element_bytes() const { return dtype == 0 ? sizeof(float) : 1; }
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.name);
-        visit(2, self.elements);
-        visit(3, self.dtype);
-    }
+    DEDLOC_FIELDS(name, elements, dtype)
 };
 
 struct Header {
@@ -38,15 +34,7 @@ struct Header {
     std::uint64_t samples = 0;
     Bytes extra;
     std::vector<SectionHeader> sections;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.run);
-        visit(2, self.branch);
-        visit(3, self.step);
-        visit(4, self.samples);
-        visit(5, self.extra);
-        visit(6, self.sections, sections_max);
-    }
+    DEDLOC_FIELDS(run, branch, step, samples, extra, (sections, sections_max))
 };
 
 std::size_t padded(std::size_t count) { return (count + alignment - 1) / alignment * alignment; }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "dedloc/base/fields.h"
 #include "dedloc/base/file.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/text/cache.h"
@@ -24,12 +25,7 @@ struct PieceMessage {
     std::string text;
     float score = 0;
     std::optional<std::int32_t> kind;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.text);
-        visit(2, self.score);
-        visit(3, self.kind);
-    }
+    DEDLOC_FIELDS(text, score, kind)
 };
 
 struct TrainerMessage {
@@ -60,10 +56,7 @@ struct NormalizerMessage {
 
 struct OurMessage {  // what SentencePiece's tools skip
     std::string recipe;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.recipe);
-    }
+    DEDLOC_FIELDS(recipe)
 };
 constexpr std::uint32_t our_field = 20000;  // extensions of ModelProto are 200 and above
 

@@ -22,6 +22,7 @@
 
 #include "dedloc/averaging/evidence.h"
 #include "dedloc/averaging/round_proof.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/robust/cases.h"
 
 namespace dedloc::validation {
@@ -40,12 +41,7 @@ struct Finding {
     std::uint32_t target = 0;  // index into the plan's members
     Bytes rows;                // one an owner (averaging/round_proof.h)
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.draw);
-        visit(2, self.target);
-        visit(3, self.rows);
-    }
+    DEDLOC_FIELDS(draw, target, rows)
 };
 
 struct GradientCase {
@@ -53,23 +49,14 @@ struct GradientCase {
     averaging::Proof proof;  // the draw, and the author's answer alone
     std::vector<averaging::SignedBy> findings;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.plan);
-        visit(2, self.proof);
-        visit(3, self.findings, consensus::members_max);
-    }
+    DEDLOC_FIELDS(plan, proof, (findings, consensus::members_max))
 };
 
 struct GradientEvidence {
     std::vector<GradientCase> cases;
     bool voted = false;  // of a vouch without cases: the subject was a voter a moment ago
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.cases, cases_max);
-        visit(2, self.voted);
-    }
+    DEDLOC_FIELDS((cases, cases_max), voted)
 };
 
 // So many different voters are to find right contributions of a peer before it is let in, of those

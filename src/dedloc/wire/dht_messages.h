@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::wire {
@@ -32,10 +33,7 @@ struct PeerAddresses {
 
     friend bool operator==(const PeerAddresses&, const PeerAddresses&) = default;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.addresses, dht_addresses_max);
-    }
+    DEDLOC_FIELDS((addresses, dht_addresses_max))
 };
 
 struct NodeInfo {
@@ -56,12 +54,7 @@ struct PingRequest {
     std::optional<NodeInfo> peer;
     bool validate = false;  // "and ping me back"
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.auth);
-        visit(2, self.peer);
-        visit(3, self.validate);
-    }
+    DEDLOC_FIELDS(auth, peer, validate)
 };
 
 struct PingResponse {
@@ -90,16 +83,13 @@ struct StoreRequest {
     std::vector<bool> in_cache;
     std::optional<NodeInfo> peer;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.auth);
-        visit(2, self.keys, dht_store_items_max);
-        visit(3, self.subkeys, dht_store_items_max);
-        visit(4, self.values, dht_store_items_max);
-        visit(5, self.expiration_times, dht_store_items_max);
-        visit(6, self.in_cache, dht_store_items_max);
-        visit(7, self.peer);
-    }
+    DEDLOC_FIELDS(auth,
+                  (keys, dht_store_items_max),
+                  (subkeys, dht_store_items_max),
+                  (values, dht_store_items_max),
+                  (expiration_times, dht_store_items_max),
+                  (in_cache, dht_store_items_max),
+                  peer)
 };
 
 struct StoreResponse {
@@ -107,12 +97,7 @@ struct StoreResponse {
     std::vector<bool> store_ok;
     std::optional<NodeInfo> peer;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.auth);
-        visit(2, self.store_ok, dht_store_items_max);
-        visit(3, self.peer);
-    }
+    DEDLOC_FIELDS(auth, (store_ok, dht_store_items_max), peer)
 };
 
 struct FindRequest {
@@ -120,12 +105,7 @@ struct FindRequest {
     std::vector<Bytes> keys;
     std::optional<NodeInfo> peer;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.auth);
-        visit(2, self.keys, dht_find_keys_max);
-        visit(3, self.peer);
-    }
+    DEDLOC_FIELDS(auth, (keys, dht_find_keys_max), peer)
 };
 
 enum class FindType : std::uint32_t { not_found = 0, regular = 1, dictionary = 2 };
@@ -155,12 +135,7 @@ struct FindResponse {
     std::vector<FindResult> results;  // one a key, in order
     std::optional<NodeInfo> peer;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.auth);
-        visit(2, self.results, dht_find_keys_max);
-        visit(3, self.peer);
-    }
+    DEDLOC_FIELDS(auth, (results, dht_find_keys_max), peer)
 };
 
 }  // namespace dedloc::wire

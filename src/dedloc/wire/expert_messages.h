@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::wire {
@@ -32,33 +33,19 @@ struct RuntimeTensor {
 
     friend bool operator==(const RuntimeTensor&, const RuntimeTensor&) = default;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.buffer);
-        visit(2, self.size, tensor_dimensions_max);
-        visit(3, self.requires_grad);
-        visit(4, self.dtype);
-        visit(5, self.compression);
-        visit(6, self.chunks);
-    }
+    DEDLOC_FIELDS(buffer, (size, tensor_dimensions_max), requires_grad, dtype, compression, chunks)
 };
 
 struct ExpertUidMessage {
     std::string uid;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.uid);
-    }
+    DEDLOC_FIELDS(uid)
 };
 
 struct ExpertInfoMessage {
     Bytes serialized_info;  // MessagePack
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.serialized_info);
-    }
+    DEDLOC_FIELDS(serialized_info)
 };
 
 struct ExpertRequest {

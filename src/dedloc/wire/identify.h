@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/wire/message.h"
 
@@ -75,22 +76,14 @@ struct PeerRecord {
     struct Address {
         Bytes multiaddr;
 
-        template <typename Visitor, typename Self>
-        static void fields(Visitor& visit, Self& self) {
-            visit(1, self.multiaddr);
-        }
+        DEDLOC_FIELDS(multiaddr)
     };
 
     PeerId peer;
     std::uint64_t sequence = 0;  // a higher one replaces a lower one
     std::vector<Address> addresses;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.peer);
-        visit(2, self.sequence);
-        visit(3, self.addresses, identify_addresses_max);
-    }
+    DEDLOC_FIELDS(peer, sequence, (addresses, identify_addresses_max))
 };
 
 }  // namespace dedloc::wire

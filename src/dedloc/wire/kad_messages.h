@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::wire {
@@ -41,12 +42,7 @@ struct KadPeer {
     std::vector<Bytes> addresses = {};
     KadConnection connection = KadConnection::not_connected;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.id);
-        visit(2, self.addresses, kad_addresses_max);
-        visit(3, self.connection);
-    }
+    DEDLOC_FIELDS(id, (addresses, kad_addresses_max), connection)
 };
 
 struct KadMessage {

@@ -4,12 +4,7 @@
 //       PeerId peer;
 //       std::uint64_t step = 0;
 //       std::vector<Part> parts;               // Part is a message too
-//       template <typename Visitor, typename Self>
-//       static void fields(Visitor& visit, Self& self) {
-//           visit(1, self.peer);
-//           visit(2, self.step);
-//           visit(3, self.parts, parts_max);   // more elements than that: refused
-//       }
+//       DEDLOC_FIELDS(peer, step, (parts, parts_max))   // more elements than that: refused
 //   };
 //
 // Why not protoc: the bytes of signed messages must be canonical, counts must be bounded where

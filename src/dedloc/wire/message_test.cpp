@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <limits>
 
+#include "dedloc/base/fields.h"
+
 namespace dedloc::wire {
 namespace {
 
@@ -138,11 +140,7 @@ TEST(Message, a_field_of_another_wire_type_is_refused) {
 struct Body {
     std::uint32_t number = 0;
     ByteView bytes;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.number);
-        visit(2, self.bytes);
-    }
+    DEDLOC_FIELDS(number, bytes)
 };
 
 TEST(Message, a_body_that_follows_is_the_same_message) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::wire {
@@ -20,11 +21,8 @@ struct NoiseExtensions {
     std::vector<Bytes> webtransport_certhashes = {};  // read and ignored
     std::vector<std::string> stream_muxers = {};      // best first
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.webtransport_certhashes, noise_certhashes_max);
-        visit(2, self.stream_muxers, noise_muxers_max);
-    }
+    DEDLOC_FIELDS((webtransport_certhashes, noise_certhashes_max),
+                  (stream_muxers, noise_muxers_max))
 };
 
 struct NoisePayload {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::wire {
@@ -40,22 +41,14 @@ struct RelayPeer {
     Bytes id;  // bytes, because a bad one is answered with a status and not with silence
     std::vector<Bytes> addresses;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.id);
-        visit(2, self.addresses, relay_addresses_max);
-    }
+    DEDLOC_FIELDS(id, (addresses, relay_addresses_max))
 };
 
 struct RelayLimit {
     std::uint32_t duration_s = 0;  // 0: none
     std::uint64_t data_bytes = 0;  // per direction; 0: none
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.duration_s);
-        visit(2, self.data_bytes);
-    }
+    DEDLOC_FIELDS(duration_s, data_bytes)
 };
 
 struct RelayReservation {
@@ -63,12 +56,7 @@ struct RelayReservation {
     std::vector<Bytes> addresses;  // the relay's, with /p2p/<relay>, without /p2p-circuit
     Bytes voucher;                 // Envelope of RelayVoucher
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.expire_unix_s);
-        visit(2, self.addresses, relay_addresses_max);
-        visit(3, self.voucher);
-    }
+    DEDLOC_FIELDS(expire_unix_s, (addresses, relay_addresses_max), voucher)
 };
 
 struct RelayVoucher {
@@ -76,12 +64,7 @@ struct RelayVoucher {
     Bytes peer;
     std::uint64_t expiration_unix_s = 0;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.relay);
-        visit(2, self.peer);
-        visit(3, self.expiration_unix_s);
-    }
+    DEDLOC_FIELDS(relay, peer, expiration_unix_s)
 };
 
 enum class HopType : std::uint32_t { reserve = 0, connect = 1, status = 2 };
@@ -93,14 +76,7 @@ struct HopMessage {
     std::optional<RelayLimit> limit;
     std::optional<RelayStatus> status;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.type);
-        visit(2, self.peer);
-        visit(3, self.reservation);
-        visit(4, self.limit);
-        visit(5, self.status);
-    }
+    DEDLOC_FIELDS(type, peer, reservation, limit, status)
 };
 
 enum class StopType : std::uint32_t { connect = 0, status = 1 };
@@ -111,13 +87,7 @@ struct StopMessage {
     std::optional<RelayLimit> limit;
     std::optional<RelayStatus> status;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.type);
-        visit(2, self.peer);
-        visit(3, self.limit);
-        visit(4, self.status);
-    }
+    DEDLOC_FIELDS(type, peer, limit, status)
 };
 
 enum class HolePunchType : std::uint32_t { connect = 100, sync = 300 };
@@ -126,11 +96,7 @@ struct HolePunch {
     std::optional<HolePunchType> type;
     std::vector<Bytes> observed_addresses;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.type);
-        visit(2, self.observed_addresses, relay_addresses_max);
-    }
+    DEDLOC_FIELDS(type, (observed_addresses, relay_addresses_max))
 };
 
 enum class AutonatType : std::uint32_t { dial = 0, dial_response = 1 };
@@ -145,10 +111,7 @@ enum class AutonatStatus : std::uint32_t {
 struct AutonatDial {
     std::optional<RelayPeer> peer;  // the same two fields
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.peer);
-    }
+    DEDLOC_FIELDS(peer)
 };
 
 struct AutonatDialResponse {
@@ -156,12 +119,7 @@ struct AutonatDialResponse {
     std::string status_text;
     Bytes address;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.status);
-        visit(2, self.status_text);
-        visit(3, self.address);
-    }
+    DEDLOC_FIELDS(status, status_text, address)
 };
 
 struct AutonatMessage {
@@ -169,12 +127,7 @@ struct AutonatMessage {
     std::optional<AutonatDial> dial;
     std::optional<AutonatDialResponse> response;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.type);
-        visit(2, self.dial);
-        visit(3, self.response);
-    }
+    DEDLOC_FIELDS(type, dial, response)
 };
 
 }  // namespace dedloc::wire

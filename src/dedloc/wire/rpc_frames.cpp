@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dedloc/base/fields.h"
 #include "dedloc/base/printable.h"
 
 namespace dedloc::wire {
@@ -15,23 +16,14 @@ struct CallUnary {
     std::optional<std::string> method;
     std::optional<Bytes> data;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.peer);
-        visit(2, self.method);
-        visit(3, self.data);
-    }
+    DEDLOC_FIELDS(peer, method, data)
 };
 
 struct CallUnaryResponse {
     std::optional<Bytes> response;
     std::optional<Bytes> error;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.response);
-        visit(2, self.error);
-    }
+    DEDLOC_FIELDS(response, error)
 };
 
 struct UnaryEnvelope {

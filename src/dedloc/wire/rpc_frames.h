@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/fields.h"
 #include "dedloc/wire/length_prefix.h"
 #include "dedloc/wire/message.h"
 
@@ -54,10 +55,7 @@ Result<UnaryResponse> decode_unary_response(ByteView envelope);
 struct RpcError {
     std::string message;
 
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.message);
-    }
+    DEDLOC_FIELDS(message)
 };
 
 // An Error as text that comes back as the same kind between dedloc peers and that a Python peer
