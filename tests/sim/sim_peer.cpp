@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "dedloc/collab/lab.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/state/manifest.h"
 
@@ -99,11 +100,12 @@ Ok SimPeer::make() {
     options.status_interval = setup_.run.status_interval;
     options.kept_bytes_max = 4u << 20;
     options.join_patience = 600s;
-    options.bugs = setup_.run.bugs;
-    options.bugs.charges_nobody = setup_.tells_on_nobody;
-    options.bugs.charges_falsely = setup_.charges_falsely;
-    options.bugs.plans_alone = setup_.plans_alone;
-    if (setup_.plans_alone) options.bugs.minimum_unchecked = true;  // it votes for what it proposes
+    collab::Planted planted;
+    planted.bugs = setup_.run.bugs;
+    planted.bugs.charges_nobody = setup_.tells_on_nobody;
+    planted.bugs.charges_falsely = setup_.charges_falsely;
+    planted.bugs.plans_alone = setup_.plans_alone;
+    if (setup_.plans_alone) planted.bugs.minimum_unchecked = true;  // it votes for what it proposes
     options.stubborn = !setup_.lie.stops_when_told;
     options.upload_max = setup_.upload_max;
     options.download_max = setup_.download_max;
@@ -119,10 +121,14 @@ Ok SimPeer::make() {
                    replica::initial_state(options.run, options.layout, std::move(parameters), {}));
     }
     if (setup_.adjust) setup_.adjust(options);
-    DEDLOC_TRY(
-        collaboration_,
-        collab::Collaboration::make(
-            node_.runtime(), node_.host(), node_.signer(), verifier, std::move(options), this));
+    DEDLOC_TRY(collaboration_,
+               collab::make_planted(node_.runtime(),
+                                    node_.host(),
+                                    node_.signer(),
+                                    verifier,
+                                    std::move(options),
+                                    this,
+                                    std::move(planted)));
     return {};
 }
 

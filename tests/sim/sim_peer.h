@@ -15,6 +15,7 @@
 
 #include "dedloc/allreduce/centered_clip_reducer.h"
 #include "dedloc/collab/collaboration.h"
+#include "dedloc/consensus/planted_bugs.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/train/step_driver.h"
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "dedloc/collab/lab.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/train/recompute.h"
 
@@ -39,7 +40,8 @@ Ok VirtualPeer::make(std::vector<std::string> bootstrap, const VirtualLine& gran
     options.join_patience = join_patience;
     options.upload_max = granted.up_bytes_per_s;
     options.download_max = granted.down_bytes_per_s;
-    options.reducer = options_.reducer;
+    collab::Planted planted;
+    planted.reducer = options_.reducer;
     options.stubborn = machine_.stubborn;
     if (machine_.aggregates) {
         options.role = membership::Role::aggregator;
@@ -58,10 +60,14 @@ Ok VirtualPeer::make(std::vector<std::string> bootstrap, const VirtualLine& gran
                    replica::initial_state(
                        options.run, layout_, std::move(parameters), std::move(buffers)));
     }
-    DEDLOC_TRY(
-        collaboration_,
-        collab::Collaboration::make(
-            node_.runtime(), node_.host(), node_.signer(), verifier, std::move(options), this));
+    DEDLOC_TRY(collaboration_,
+               collab::make_planted(node_.runtime(),
+                                    node_.host(),
+                                    node_.signer(),
+                                    verifier,
+                                    std::move(options),
+                                    this,
+                                    std::move(planted)));
     return {};
 }
 

@@ -10,9 +10,10 @@ namespace dedloc::collab {
 
 AggregatorBackend::AggregatorBackend(BackendContext context)
     : context_(std::move(context)),
+      roster_(context_.membership),
       ledger_(context_.verifier,
               std::max<std::size_t>(context_.options.kept_steps, 4),
-              context_.options.bugs),
+              context_.planted.bugs),
       parts_(kept_bytes(context_.options)) {
     if (checks_newcomers(context_.options.run)) ledger_.let_newcomers_weigh_nothing();
     ledger_.protect(protection_rules(context_.options.run));
@@ -22,10 +23,10 @@ AggregatorBackend::AggregatorBackend(BackendContext context)
                                  context_.verifier,
                                  ledger_,
                                  parts_,
-                                 *this,
+                                 roster_,
                                  *this,
                                  context_.teller,
-                                 round_options(context_.options),
+                                 round_options(context_.options, context_.planted),
                                  context_.judge};
     aggregator_ = std::make_unique<averaging::Aggregator>(std::move(round));
 }
@@ -43,10 +44,6 @@ Task<Result<void>> AggregatorBackend::join(TimePoint) {
 Task<void> AggregatorBackend::part(TimePoint deadline) { co_await aggregator_->leave(deadline); }
 
 Task<void> AggregatorBackend::stop() { co_await aggregator_->stop(); }
-
-std::uint64_t AggregatorBackend::open_step() const {
-    return ledger_.started() ? ledger_.base().instance.step : 0;
-}
 
 std::optional<Reached> AggregatorBackend::reached() const {
     if (!ledger_.started()) return std::nullopt;
@@ -109,44 +106,6 @@ void AggregatorBackend::describe(membership::Status& status) const {
     status.step = base.instance.step;
     status.certificate = base.previous;
     status.branch_samples = base.branch_samples;
-}
-
-std::optional<run::Anchor> AggregatorBackend::anchor() const {
-    if (!ledger_.started()) return std::nullopt;
-    return run::Anchor{ledger_.base().previous, ledger_.base().instance.step};
-}
-
-// ---- averaging::Roster --------------------------------------------------------------------------
-
-std::vector<PeerId> AggregatorBackend::live_trainers() const {
-    std::vector<PeerId> trainers;
-    for (const membership::KnownPeer* peer : context_.membership.live())
-        if (peer->status.role == membership::Role::trainer) trainers.push_back(peer->status.peer);
-    return trainers;
-}
-
-std::size_t AggregatorBackend::voters_heard_of(const consensus::Base& base) const {
-    return static_cast<std::size_t>(std::ranges::count_if(
-        context_.membership.live(), [&base](const membership::KnownPeer* peer) {
-            return peer->status.role == membership::Role::trainer &&
-                   base.voter_incarnation(peer->status.peer) == peer->status.incarnation;
-        }));
-}
-
-bool AggregatorBackend::chain_goes_on(const consensus::Base& base) const {
-    return std::ranges::any_of(context_.membership.live(),
-                               [&base](const membership::KnownPeer* peer) {
-                                   return replica::is_ahead(peer->status, base);
-                               });
-}
-
-bool AggregatorBackend::allowed(const PeerId& peer) const {
-    return context_.membership.is_member(peer);
-}
-
-double AggregatorBackend::upload_bytes_per_s(const PeerId& peer) const {
-    const membership::KnownPeer* const known = context_.membership.find(peer);
-    return known == nullptr ? 0 : known->status.upload_bytes_per_s;
 }
 
 }  // namespace dedloc::collab

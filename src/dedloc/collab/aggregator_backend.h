@@ -6,16 +6,14 @@
 #pragma once
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "dedloc/averaging/aggregator.h"
 #include "dedloc/collab/averaging_backend.h"
+#include "dedloc/collab/member_roster.h"
 
 namespace dedloc::collab {
 
-class AggregatorBackend final : public AveragingBackend,
-                                private averaging::Roster,
-                                private averaging::RoundListener {
+class AggregatorBackend final : public AveragingBackend, private averaging::RoundListener {
   public:
     explicit AggregatorBackend(BackendContext context);
 
@@ -23,9 +21,7 @@ class AggregatorBackend final : public AveragingBackend,
     Task<void> part(TimePoint deadline) override;
     Task<void> stop() override;
 
-    bool started() const override { return ledger_.started(); }
-    std::uint64_t open_step() const override;
-    Digest branch() const override { return ledger_.base().instance.branch; }
+    const consensus::Ledger* ledger() const override { return &ledger_; }
     std::optional<Reached> reached() const override;
 
     double upload_bytes_per_s() const override { return aggregator_->upload_bytes_per_s(); }
@@ -34,23 +30,9 @@ class AggregatorBackend final : public AveragingBackend,
 
     void on_status(const membership::Status& before, const membership::Status& now) override;
     void describe(membership::Status& status) const override;
-    std::optional<run::Anchor> anchor() const override;
-    const consensus::Base* base() const override {
-        return ledger_.started() ? &ledger_.base() : nullptr;
-    }
-    Bytes chain() const override { return encoded_tail(ledger_); }
     averaging::AggregatorWork work() const override { return aggregator_->work(); }
 
   private:
-    // averaging::Roster
-    std::vector<PeerId> expected(const consensus::Base&) const override { return {}; }
-    std::vector<PeerId> live_trainers() const override;
-    std::size_t voters_heard_of(const consensus::Base& base) const override;
-    bool chain_goes_on(const consensus::Base& base) const override;
-    bool allowed(const PeerId& peer) const override;
-    double micro_batch_s() const override { return 0; }
-    double upload_bytes_per_s(const PeerId& peer) const override;
-    Ok check_samples(const PeerId&, const consensus::MemberInput&) const override { return {}; }
     // averaging::RoundListener
     void round_wanted() override {}
     void behind(const PeerId& peer) override { aggregator_->look_at(peer); }
@@ -59,6 +41,7 @@ class AggregatorBackend final : public AveragingBackend,
     void on_decision(const consensus::Link& link);
 
     BackendContext context_;
+    MemberRoster roster_;
     consensus::Ledger ledger_;
     allreduce::PartStore parts_;
     std::unique_ptr<averaging::Aggregator> aggregator_;

@@ -11,9 +11,21 @@ constexpr std::size_t chain_tail = 16;
 
 }  // namespace
 
-Bytes encoded_tail(const consensus::Ledger& ledger) {
+const consensus::Base* AveragingBackend::base() const {
+    const consensus::Ledger* const known = ledger();
+    return known != nullptr && known->started() ? &known->base() : nullptr;
+}
+
+std::optional<run::Anchor> AveragingBackend::anchor() const {
+    const consensus::Base* const newest = base();
+    if (newest == nullptr) return std::nullopt;
+    return run::Anchor{newest->previous, newest->instance.step};
+}
+
+Bytes AveragingBackend::chain() const {
+    if (ledger() == nullptr) return {};
     consensus::CertificatesReply tail;
-    if (ledger.started()) tail.certificates = ledger.tail(chain_tail);
+    if (started()) tail.certificates = ledger()->tail(chain_tail);
     return wire::encode(tail);
 }
 
@@ -24,7 +36,6 @@ Task<Result<void>> AveragingBackend::join(TimePoint) { co_return Result<void>();
 Task<void> AveragingBackend::part(TimePoint) { co_return; }
 Task<void> AveragingBackend::stop() { co_return; }
 Task<void> AveragingBackend::average(std::shared_ptr<const allreduce::RoundInput>) { co_return; }
-Task<void> AveragingBackend::checked(validation::CheckResult) { co_return; }
 void AveragingBackend::set_caps(double, double) {}
 void AveragingBackend::on_status(const membership::Status&, const membership::Status&) {}
 

@@ -19,6 +19,7 @@
 #include "dedloc/collab/back_off.h"
 #include "dedloc/collab/collaboration.h"
 #include "dedloc/collab/contributions.h"
+#include "dedloc/collab/lab.h"
 #include "dedloc/consensus/ledger.h"
 #include "dedloc/consensus/order_judge.h"
 #include "dedloc/events/teller.h"
@@ -28,7 +29,7 @@
 #include "dedloc/replica/step_report.h"
 #include "dedloc/run/join_string.h"
 #include "dedloc/state/snapshot.h"
-#include "dedloc/validation/check_job.h"
+#include "dedloc/validation/validators.h"
 
 namespace dedloc::collab {
 
@@ -65,6 +66,7 @@ struct BackendContext {
     const security::Signer& signer;
     const security::Verifier& verifier;
     const Options& options;
+    const Planted& planted;
     membership::Membership& membership;
     Contributions& contributions;
     membership::SampleClaims& claims;
@@ -92,10 +94,8 @@ class AveragingBackend {
     virtual Task<void> part(TimePoint deadline);
     virtual Task<void> stop();
 
-    // There is an open step.
-    virtual bool started() const { return false; }
-    virtual std::uint64_t open_step() const { return 0; }
-    virtual Digest branch() const { return {}; }
+    // Where the group's certificates are; null: this peer follows none.
+    virtual const consensus::Ledger* ledger() const { return nullptr; }
     // Nothing that was decided is still to be applied: the newest state is the open step's.
     virtual bool has_open_state() const { return false; }
     // Nothing: unknown, or the state tells.
@@ -112,12 +112,9 @@ class AveragingBackend {
     // Rounds do without us for a while.
     virtual void set_left_out(bool) {}
 
-    // Another peer's contribution waits to be computed again. Any thread.
-    virtual bool check_waits() const { return false; }
-    virtual std::optional<validation::CheckJob> take_check() { return std::nullopt; }
-    virtual Task<void> checked(validation::CheckResult result);
-    // This peer has erred, and hands in nothing until it computes rightly again. Any thread.
-    virtual bool holds_back() const { return false; }
+    // This peer's checks of others, for as long as the backend lives; null: it makes none. Any
+    // thread.
+    virtual validation::Validators* checks() const { return nullptr; }
     // Why an order keeps a peer out; empty: none does.
     virtual std::string why_kept_out(const PeerId&) const { return {}; }
 
@@ -132,18 +129,20 @@ class AveragingBackend {
     virtual void look() {}
     // Fills in where we stand.
     virtual void describe(membership::Status&) const {}
-    virtual std::optional<run::Anchor> anchor() const { return std::nullopt; }
-    // The chain, which a checkpoint needs beside the snapshot.
-    virtual Bytes chain() const { return {}; }
     virtual averaging::AggregatorWork work() const { return {}; }
-    // The peers that certificates keep out; null: no certificate is known.
-    virtual const consensus::Base* base() const { return nullptr; }
+
+    // The newest decision; null: none is known.
+    const consensus::Base* base() const;
+    // There is an open step.
+    bool started() const { return base() != nullptr; }
+    std::uint64_t open_step() const { return started() ? base()->instance.step : 0; }
+    Digest branch() const { return started() ? base()->instance.branch : Digest{}; }
+    std::optional<run::Anchor> anchor() const;
+    // The newest certificates, which a checkpoint needs beside the snapshot.
+    Bytes chain() const;
 };
 
 class ObserverBackend final : public AveragingBackend {};
-
-// The newest certificates of a ledger, as chain() gives them.
-Bytes encoded_tail(const consensus::Ledger& ledger);
 
 // By the role in context.options. Errors: local_fault (votes of an earlier run cannot be read).
 Result<std::unique_ptr<AveragingBackend>> make_backend(BackendContext context);

@@ -27,12 +27,11 @@
 
 #include "dedloc/admission/admission_message.h"
 #include "dedloc/admission/issuer.h"
-#include "dedloc/allreduce/reducer.h"
 #include "dedloc/averaging/aggregator_work.h"
 #include "dedloc/base/result.h"
 #include "dedloc/collab/samples.h"
 #include "dedloc/collab/stranger_protocols.h"
-#include "dedloc/consensus/paxos.h"
+#include "dedloc/consensus/messages.h"
 #include "dedloc/events/events.h"
 #include "dedloc/membership/attachments.h"
 #include "dedloc/membership/status.h"
@@ -107,10 +106,7 @@ struct Options {
     std::size_t peers_max = membership::peers_max;
     // Strangers may do that with the node's part of the distributed table, if it has one.
     TableUse table_use = TableUse::none;
-    consensus::PlantedBugs bugs;  // for tests of the checkers only
-    // For experiments: a reducer that no run file names, and a peer that goes on contributing
-    // although it is told that it errs.
-    std::shared_ptr<const allreduce::Reducer> reducer;
+    // For experiments: a peer that goes on contributing although it is told that it errs.
     bool stubborn = false;
     // In a robust run, whoever trains here asks take_check(). A peer that offers it and does not is
     // put on probation.

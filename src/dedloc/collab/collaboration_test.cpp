@@ -10,6 +10,7 @@
 
 #include "dedloc/admission/book_issuer.h"
 #include "dedloc/averaging/messages.h"
+#include "dedloc/collab/lab.h"
 #include "dedloc/membership/membership.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/run/join_string.h"
@@ -127,7 +128,6 @@ class Peer {
         options.members_max = room.members_max;
         options.peers_max = room.peers_max;
         options.kept_bytes_max = room.kept_bytes_max;
-        options.bugs.differs_at_step = room.differs_at_step;
         if (room.admit) room.admit(node, options);
         if (options.bootstrap.empty())
             options.initial =
@@ -135,8 +135,15 @@ class Peer {
                                         options.layout,
                                         std::vector<float>(layout_.parameters_count, 1.0f),
                                         std::vector<float>(layout_.buffers_count, 1.0f));
-        auto made = Collaboration::make(
-            node.runtime(), node.host(), node.signer(), verifier_, std::move(options), &events);
+        Planted planted;
+        planted.bugs.differs_at_step = room.differs_at_step;
+        auto made = make_planted(node.runtime(),
+                                 node.host(),
+                                 node.signer(),
+                                 verifier_,
+                                 std::move(options),
+                                 &events,
+                                 std::move(planted));
         EXPECT_TRUE(made) << made.error().message();
         collaboration = *std::move(made);
     }

@@ -44,7 +44,7 @@ std::uint64_t samples_max(const run::BatchConfig& batch) {
     return batch.target * 2 + in_the_making;
 }
 
-averaging::RoundOptions round_options(const Options& options) {
+averaging::RoundOptions round_options(const Options& options, const Planted& planted) {
     averaging::RoundOptions round;
     set_codecs(round, options);
     round.vector_count = options.layout.vector_count();
@@ -71,8 +71,8 @@ averaging::RoundOptions round_options(const Options& options) {
         round.checks = options.checks_others && options.run.robust->check > 0 &&
                        options.role == membership::Role::trainer;
     }
-    if (options.reducer) round.reducer = options.reducer;
-    round.bugs = options.bugs;
+    if (planted.reducer) round.reducer = planted.reducer;
+    round.bugs = planted.bugs;
     return round;
 }
 
@@ -92,7 +92,7 @@ bool checks_newcomers(const run::RunFile& run) {
 }
 
 std::size_t kept_bytes(const Options& options) {
-    const averaging::RoundOptions round = round_options(options);
+    const averaging::RoundOptions round = round_options(options, {});
     return replica::kept_averages_bytes(
         round.vector_count, round.element_bytes(), options.kept_bytes_max, options.kept_bytes_most);
 }

@@ -4,11 +4,11 @@
 
 #pragma once
 #include "dedloc/averaging/environment.h"
-#include "dedloc/collab/collaboration.h"
+#include "dedloc/collab/lab.h"
 
 namespace dedloc::collab {
 
-averaging::RoundOptions round_options(const Options& options);
+averaging::RoundOptions round_options(const Options& options, const Planted& planted);
 // The most samples of one contribution.
 std::uint64_t samples_max(const run::BatchConfig& batch);
 // Rules that make steps of a robust run safe, as its section says.

@@ -1,0 +1,72 @@
+#include "dedloc/collab/gradient_checks.h"
+
+namespace dedloc::collab {
+namespace {
+
+validation::ValidatorOptions validator_options(const BackendContext& context,
+                                               const allreduce::CenteredClipRule& rule) {
+    const Options& options = context.options;
+    const run::RobustConfig& robust = *options.run.robust;
+    validation::ValidatorOptions made;
+    made.check = robust.check;
+    made.tolerance = robust.tolerance_for(options.run.task.precision);
+    if (context.planted.bugs.loose_tolerance) made.tolerance *= 100;
+    if (robust.probation > 0) made.right_needed = static_cast<std::uint32_t>(robust.probation);
+    made.rule = rule;
+    made.stubborn = options.stubborn;
+    return made;
+}
+
+validation::ValidatorHooks validator_hooks(const BackendContext& context,
+                                           averaging::Coordinator& engine,
+                                           const averaging::Roster& roster,
+                                           const OrderNews& names) {
+    validation::ValidatorHooks hooks;
+    hooks.propose = [&engine](robust::Order order, Bytes evidence) {
+        engine.docket().add({std::move(order), std::move(evidence)});
+    };
+    hooks.audience = [&roster] { return roster.live_trainers(); };
+    hooks.name_of = [&names](const PeerId& peer) { return names.name_of(peer); };
+    hooks.tell = [&teller = context.teller](events::Any what, PeerId peer, std::string text) {
+        teller.tell(std::move(what), std::move(peer), std::move(text));
+    };
+    return hooks;
+}
+
+}  // namespace
+
+bool has_checks(const run::RunFile& run) { return run.robust && run.robust->check > 0; }
+
+GradientChecks::GradientChecks(const BackendContext& context,
+                               averaging::Coordinator& engine,
+                               const averaging::Roster& roster,
+                               const OrderNews& names)
+    : validators_(context.node,
+                  context.host,
+                  context.signer,
+                  context.verifier,
+                  engine.environment().ledger,
+                  engine.environment().parts,
+                  engine.evidence(),
+                  validator_options(context, engine.environment().options.clip_rule),
+                  validator_hooks(context, engine, roster, names)) {
+    const validation::ValidatorOptions options =
+        validator_options(context, engine.environment().options.clip_rule);
+    validation::GradientRules rules;
+    rules.tolerance = options.tolerance;
+    rules.right_needed = options.right_needed;
+    validation::add_gradient_rules(engine.docket().rules(), rules);
+}
+
+void GradientChecks::decided(const consensus::Decision& decision) {
+    validators_.look_at_own_orders();
+    validators_.look_at_voters(voters_);
+    voters_ = decision.next_voters;
+}
+
+void GradientChecks::certified(const consensus::Link& commit,
+                               std::shared_ptr<const state::Snapshot> state) {
+    validators_.certified(commit.decision, commit.plan, std::move(state));
+}
+
+}  // namespace dedloc::collab

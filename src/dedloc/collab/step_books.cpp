@@ -1,0 +1,75 @@
+#include "dedloc/collab/step_books.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace dedloc::collab {
+
+void StepBooks::committed(const consensus::Decision& decision,
+                          const consensus::Plan& plan,
+                          std::optional<TimePoint> planned) {
+    Contributions& ours = context_.contributions;
+    const std::optional<std::size_t> mine = ours.place_in(plan, context_.host.id());
+    if (planned) context_.report.planned(decision.instance, *planned, ours.fresh_handed_in_at());
+    context_.listener.decided(fate_of(plan, decision, mine), plan.leader);
+    context_.claims.committed(ours.handed_in_at(mine));
+    ours.committed(plan, decision, mine);
+}
+
+// The fate of our contribution, which is number `mine` of the plan.
+BackOff::Fate StepBooks::fate_of(const consensus::Plan& plan,
+                                 const consensus::Decision& decision,
+                                 std::optional<std::size_t> mine) const {
+    using Fate = BackOff::Fate;
+    const auto& handed_in = context_.contributions.handed_in();
+    if (!handed_in || handed_in->is_empty()) return Fate::missing;
+    if (!mine) return plan.leaves_out(context_.host.id()) ? Fate::left_out : Fate::missing;
+    return consensus::has_reached_others(plan, decision, *mine).value_or(true) ? Fate::taken
+                                                                               : Fate::late;
+}
+
+events::StepMade StepBooks::applied(const consensus::Decision& decision,
+                                    const consensus::Plan& plan,
+                                    const optim::StepReport& optimizer,
+                                    const Digest& state_hash) {
+    const std::uint64_t elements = context_.options.layout.vector_count();
+    const TimePoint now = context_.node.clock.now();
+    events::StepMade made{
+        .step = decision.instance.step + 1,
+        .samples = consensus::committed_samples(plan, decision.parts, elements),
+        .samples_total = decision.branch_samples,
+        .members = static_cast<std::uint64_t>(std::ranges::count_if(
+            plan.members, [](const auto& member) { return !member.aggregator; })),
+        .contributors = 0,
+        .left_out = plan.left_out.size(),
+        .attempt = decision.instance.attempt,
+        // A peer that slept applies many steps in a row: what it last handed in is in none of them.
+        .loss = context_.contributions.loss_in(decision.instance)
+                    .value_or(std::numeric_limits<double>::quiet_NaN()),
+        .learning_rate = optimizer.learning_rate,
+        .predicted_s = plan.predicted_ms / 1e3,
+        .state_hash = state_hash};
+    for (std::size_t i = 0; i < plan.members.size(); ++i) {
+        const consensus::PlanMember& member = plan.members[i];
+        const bool is_in_it = is_in(decision, plan, i);
+        if (is_in_it) ++made.contributors;
+        if (is_in_it || member.aggregator) context_.membership.contributed(member.peer);
+    }
+    const auto has_contributed = [this](const PeerId& peer) {
+        const membership::KnownPeer* const known = context_.membership.find(peer);
+        return known != nullptr && known->contributed;
+    };
+    context_.claims.promises().step_made(has_contributed, now);
+    context_.report.applied(decision.instance, now, made);
+    made.gradient_norm = optimizer.gradient_norm;
+    return made;
+}
+
+void StepBooks::begin_anew() {
+    context_.contributions.forget();
+    context_.claims.forget();
+    context_.report.begin_anew(context_.node.clock.now());
+    context_.listener.state_replaced();
+}
+
+}  // namespace dedloc::collab
