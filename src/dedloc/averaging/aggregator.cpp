@@ -1,6 +1,5 @@
 #include "dedloc/averaging/aggregator.h"
 
-#include "dedloc/allreduce/fetch.h"
 #include "dedloc/allreduce/plan_check.h"
 #include "dedloc/averaging/leader_election.h"
 #include "dedloc/consensus/acceptor.h"
@@ -36,6 +35,7 @@ Aggregator::Aggregator(Environment environment)
       full_round_(environment_.teller),
       transfers_(transfer_environment(environment_, scores_, patience_, complaints_)),
       exchanges_(transfers_, aggregator_exchanges_max),
+      parts_service_(environment_, exchanges_, complaints_),
       probe_(environment_.node,
              environment_.host,
              probe_options_of_aggregators(environment_, [this] { return !busy(); })),
@@ -51,9 +51,12 @@ Aggregator::Aggregator(Environment environment)
 Aggregator::~Aggregator() = default;
 
 void Aggregator::start() {
-    register_handlers();
-    handlers_.on_connection([this](const PeerId& peer, bool connected) {
-        if (!connected) exchanges_.peer_gone(peer);
+    parts_service_.start();
+    handlers_.on_call(plan_method, [this](PeerId from, Bytes request) {
+        return on_plan(from, std::move(request));
+    });
+    handlers_.on_call(consensus::certificate_method, [this](PeerId from, Bytes request) {
+        return on_certificate(from, std::move(request));
     });
     scope_.spawn("announce", announce_loop());
     scope_.spawn("catch up", catch_up_first());
@@ -62,6 +65,7 @@ void Aggregator::start() {
 }
 
 Task<void> Aggregator::stop() {
+    co_await parts_service_.stop();
     co_await handlers_.stop();
     co_await sync_candidates_.stop();
     co_await scope_.stop();
@@ -107,59 +111,13 @@ void Aggregator::set_caps(double upload_max, double download_max) {
 
 // ---- what others ask ----------------------------------------------------------------------------
 
-void Aggregator::register_handlers() {
-    handlers_.on_call(plan_method, [this](PeerId from, Bytes request) {
-        return on_plan(from, std::move(request));
-    });
-    handlers_.on_call(allreduce::repair_method, [this](PeerId from, Bytes request) {
-        return on_repair(from, std::move(request));
-    });
-    handlers_.on_call(consensus::certificate_method, [this](PeerId from, Bytes request) {
-        return on_certificate(from, std::move(request));
-    });
-    handlers_.on_call(allreduce::fetch_method, [this](PeerId from, Bytes request) {
-        return on_fetch(from, std::move(request));
-    });
-    handlers_.on_stream(
-        allreduce::parts_method,
-        [this](std::unique_ptr<p2p::MessageStream> stream) { return on_parts(std::move(stream)); });
-}
-
-Task<Result<Bytes>> Aggregator::on_repair(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(environment_.gate(from));
-    Result<Bytes> taken = exchanges_.take_repair(from, request);
-    if (!taken) complaints_.add_if_broken(from, environment_.now(), taken.error());
-    co_return taken;
-}
-
-Task<Result<Bytes>> Aggregator::on_fetch(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(environment_.gate(from));
-    co_return allreduce::answer_fetch(environment_.parts, request);
-}
-
-Task<void> Aggregator::on_parts(std::unique_ptr<p2p::MessageStream> stream) {
-    if (!environment_.roster.allowed(stream->remote())) co_return;
-    co_await exchanges_.serve(std::move(stream));
-}
-
 double Aggregator::vector_bytes(const consensus::Plan& plan) const {
     return environment_.options.element_bytes() *
            static_cast<double>(consensus::vector_count(plan));
 }
 
 // How long the vector is, only the trainers know: the plan says it, within what parts_max allows.
-Ok Aggregator::check(const PeerId& from,
-                     const allreduce::Signed& message,
-                     const consensus::Plan& plan) const {
-    if (!environment_.ledger.started())
-        return make_error(ErrorKind::not_found, "this peer knows no certificate yet");
-    const consensus::Base& base = environment_.ledger.base();
-    if (plan.run != base.run || plan.previous != base.previous || plan.instance != base.instance)
-        return make_error(ErrorKind::conflict, "the plan is not for the step that is open here");
-    if (plan.leader != from || !consensus::owns_ballot(base, from, plan.ballot) ||
-        !environment_.verifier.verify(
-            from, consensus::plan_domain, message.payload, message.signature))
-        return make_error(ErrorKind::peer_broke_protocol, "the plan is not signed by its leader");
+Ok Aggregator::check(const consensus::Plan& plan) const {
     RoundOptions options = environment_.options;
     options.vector_count = consensus::vector_count(plan);
     options.bounded_count = plan.bounded_count;
@@ -183,16 +141,14 @@ Task<Result<Bytes>> Aggregator::on_plan(PeerId from, Bytes request) {
 }
 
 Result<void> Aggregator::take_plan(const PeerId& from, ByteView request) {
-    const auto message = wire::decode<allreduce::Signed>(request);
-    if (!message) return consensus::unreadable("plan");
-    auto plan = wire::decode<consensus::Plan>(message->payload);
-    if (!plan) return consensus::unreadable("plan");
-    DEDLOC_TRY_VOID(check(from, *message, *plan));
-    const Digest digest = consensus::decision_digest(message->payload);
-    probe_.vector_takes(vector_bytes(*plan));
-    if (exchanges_.find(digest)) return {};
-    DEDLOC_TRY_VOID(exchanges_.check_turn(*plan, digest));
-    (void)exchanges_.begin(*std::move(plan), digest, nullptr);
+    if (!environment_.ledger.started())
+        return make_error(ErrorKind::not_found, "this peer knows no certificate yet");
+    DEDLOC_TRY(SignedPlan read, read_plan(environment_, from, request, /*needs_state=*/false));
+    DEDLOC_TRY_VOID(check(read.plan));
+    probe_.vector_takes(vector_bytes(read.plan));
+    if (exchanges_.find(read.digest)) return {};
+    DEDLOC_TRY_VOID(exchanges_.check_turn(read.plan, read.digest));
+    (void)exchanges_.begin(std::move(read.plan), read.digest, nullptr);
     return {};
 }
 

@@ -24,6 +24,7 @@
 #include "dedloc/averaging/full_round.h"
 #include "dedloc/averaging/messages.h"
 #include "dedloc/averaging/own_link.h"
+#include "dedloc/averaging/parts_service.h"
 #include "dedloc/consensus/catch_up.h"
 #include "dedloc/consensus/sync_candidates.h"
 #include "dedloc/links/bandwidth_probe.h"
@@ -57,17 +58,11 @@ class Aggregator {
 
   private:
     Task<Result<Bytes>> on_plan(PeerId from, Bytes request);
-    Task<Result<Bytes>> on_repair(PeerId from, Bytes request);
     Task<Result<Bytes>> on_certificate(PeerId from, Bytes certificate);
-    Task<Result<Bytes>> on_fetch(PeerId from, Bytes request);
-    Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
     Result<void> take_plan(const PeerId& from, ByteView request);
-    Ok check(const PeerId& from,
-             const allreduce::Signed& message,
-             const consensus::Plan& plan) const;
+    Ok check(const consensus::Plan& plan) const;
     double vector_bytes(const consensus::Plan& plan) const;
     double measured(double probed, const links::GrowingRate& seen) const;
-    void register_handlers();
     void count_work(const consensus::Decision& decision, const consensus::Plan& plan);
     void take_certificate(const PeerId& from, const Bytes& certificate);
 
@@ -88,6 +83,7 @@ class Aggregator {
     FullRound full_round_;
     allreduce::Environment transfers_;
     allreduce::Exchanges exchanges_;
+    PartsService parts_service_;
     links::GrowingRate upload_;
     links::GrowingRate download_;
     links::BandwidthProbe probe_;

@@ -48,6 +48,7 @@ Coordinator::Coordinator(Environment environment)
       open_(environment_, patience_),
       announcements_(environment_, patience_),
       link_(environment_, [this] { return !open_.wanted() && !exchanges_.in_round(); }),
+      parts_service_(environment_, exchanges_, complaints_),
       turn_over_(environment_.node.executor),
       scope_(environment_.node.executor) {
     averages_.read_kept();
@@ -100,6 +101,7 @@ consensus::ProposerHooks Coordinator::proposer_hooks() {
 }
 
 void Coordinator::start() {
+    parts_service_.start();
     service_->start(*following_);
     certificates_->start();
     if (proofs_) {
@@ -132,6 +134,7 @@ void Coordinator::decided(const consensus::Link& link) {
 }
 
 Task<void> Coordinator::stop() {
+    co_await parts_service_.stop();
     co_await service_->stop();
     if (proofs_) co_await proofs_->stop();
     co_await docket_.stop();

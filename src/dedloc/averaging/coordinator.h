@@ -7,7 +7,7 @@
 //   Announcements     who has announced itself
 //   LeaderElection    who leads, and when a quorum is lost
 //   Following         a member's talk with the leader
-//   RoundService      answers announce, plan, repair, parts, fetch, probe
+//   RoundService      answers announce, plan, probe; PartsService: parts, repair, fetch
 //   consensus         acceptor, proposer and their service
 //   Exchanges         the data of plans, kept until two steps later, so that others can finish
 //
@@ -27,6 +27,7 @@
 #include "dedloc/averaging/commit_averages.h"
 #include "dedloc/averaging/following.h"
 #include "dedloc/averaging/gather_phase.h"
+#include "dedloc/averaging/parts_service.h"
 #include "dedloc/averaging/phase.h"
 #include "dedloc/averaging/round_parts.h"
 #include "dedloc/averaging/round_proofs.h"
@@ -113,6 +114,7 @@ class Coordinator {
     std::unique_ptr<LeaderElection> election_;
     std::unique_ptr<RoundParts> parts_;
     std::unique_ptr<consensus::Proposer> proposer_;
+    PartsService parts_service_;
     std::unique_ptr<RoundService> service_;
     std::unique_ptr<consensus::ConsensusService> certificates_;
     std::unique_ptr<Following> following_;

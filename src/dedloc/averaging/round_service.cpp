@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "dedloc/allreduce/fetch.h"
 #include "dedloc/allreduce/plan_check.h"
+#include "dedloc/averaging/parts_service.h"
 #include "dedloc/consensus/compact_proposal.h"
 #include "dedloc/links/messages.h"
 #include "dedloc/wire/message.h"
@@ -58,22 +58,12 @@ void RoundService::start(const Following& following) {
     handlers_.on_call(plan_method, [this](PeerId from, Bytes request) {
         return on_plan(from, std::move(request));
     });
-    handlers_.on_call(allreduce::repair_method, [this](PeerId from, Bytes request) {
-        return on_repair(from, std::move(request));
-    });
-    handlers_.on_call(allreduce::fetch_method, [this](PeerId from, Bytes request) {
-        return on_fetch(from, std::move(request));
-    });
-    handlers_.on_stream(
-        allreduce::parts_method,
-        [this](std::unique_ptr<p2p::MessageStream> stream) { return on_parts(std::move(stream)); });
     handlers_.on_stream(links::probe_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
         return on_probe(std::move(stream));
     });
     handlers_.on_connection([this](const PeerId& peer, bool connected) {
         if (connected) return;
         parts_.announcements.erase(peer);
-        parts_.exchanges.peer_gone(peer);
         parts_.open.changed().pulse();
     });
 }
@@ -166,22 +156,12 @@ Task<Result<Bytes>> RoundService::on_plan(PeerId from, Bytes request) {
 }
 
 Result<void> RoundService::take_plan(const PeerId& from, ByteView request) {
-    const auto message = wire::decode<allreduce::Signed>(request);
-    if (!message) return consensus::unreadable("plan");
-    auto decoded = wire::decode<consensus::Plan>(message->payload);
-    if (!decoded) return consensus::unreadable("plan");
-    consensus::Plan plan = *std::move(decoded);
+    DEDLOC_TRY(SignedPlan read, read_plan(environment_, from, request, /*needs_state=*/true));
+    consensus::Plan& plan = read.plan;
+    const Digest& digest = read.digest;
     const consensus::Base& base = environment_.ledger.base();
-    if (plan.run != base.run || plan.previous != base.previous || plan.instance != base.instance ||
-        !base.state || plan.state != *base.state)
-        return make_error(ErrorKind::conflict, "the plan is not for the step that is open here");
-    if (plan.leader != from || !consensus::owns_ballot(base, from, plan.ballot) ||
-        !environment_.verifier.verify(
-            from, consensus::plan_domain, message->payload, message->signature))
-        return make_error(ErrorKind::peer_broke_protocol, "the plan is not signed by its leader");
     DEDLOC_TRY_VOID(allreduce::check_plan(plan, environment_.options));
     DEDLOC_TRY_VOID(consensus::check_members_allowed(plan, base));
-    const Digest digest = consensus::decision_digest(message->payload);
     if (parts_.exchanges.find(digest)) return {};
     DEDLOC_TRY_VOID(parts_.exchanges.check_turn(plan, digest));
     DEDLOC_TRY_VOID(check_leaders_member(plan));
@@ -218,13 +198,6 @@ Ok RoundService::check_own_member(const consensus::Plan& plan, const consensus::
                               "a plan is refused: it gives us a weight that we never announced");
     }
     return make_error(ErrorKind::conflict, "the plan names another contribution than ours");
-}
-
-Task<Result<Bytes>> RoundService::on_repair(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(environment_.gate(from));
-    Result<Bytes> taken = parts_.exchanges.take_repair(from, request);
-    if (!taken) parts_.complaints.add_if_broken(from, environment_.now(), taken.error());
-    co_return taken;
 }
 
 // Whom every answer reaches late takes all leaders for dead, and would outbid one round after
@@ -267,11 +240,6 @@ Task<Result<Bytes>> RoundService::whole_proposal(consensus::Propose propose) {
     co_return consensus::whole_decision(propose, exchange->plan(), exchange->finished());
 }
 
-Task<Result<Bytes>> RoundService::on_fetch(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(environment_.gate(from));
-    co_return allreduce::answer_fetch(environment_.parts, request);
-}
-
 // Whoever lacks a part when the others decide gets it in a moment: to ask for it would be to have
 // it twice over a link that is full.
 Task<void> RoundService::arrival(consensus::FinishedPart part, TimePoint deadline) {
@@ -287,11 +255,6 @@ Task<void> RoundService::arrival(consensus::FinishedPart part, TimePoint deadlin
 Task<void> RoundService::on_probe(std::unique_ptr<p2p::MessageStream> stream) {
     if (!environment_.roster.allowed(stream->remote())) co_return;
     co_await parts_.link.serve(std::move(stream));
-}
-
-Task<void> RoundService::on_parts(std::unique_ptr<p2p::MessageStream> owned) {
-    if (!environment_.roster.allowed(owned->remote())) co_return;
-    co_await parts_.exchanges.serve(std::move(owned));
 }
 
 }  // namespace dedloc::averaging

@@ -1,5 +1,5 @@
-// RoundService: answers what others ask of this peer in a round, at any time: announce, plan,
-// repair, parts, fetch, probe; and tells consensus about the round that is under way.
+// RoundService: answers what others ask of this peer in a round, at any time: announce, plan, probe
+// (for parts: parts_service.h); and tells consensus about the round that is under way.
 //
 // Thread: the network thread. Lifetime: stop() before destruction.
 
@@ -40,10 +40,7 @@ class RoundService final : public consensus::RoundUnderWay {
                           const Announce& announce) const;
     Ok check_leaders_member(const consensus::Plan& plan) const;
     Ok check_own_member(const consensus::Plan& plan, const consensus::Base& base);
-    Task<Result<Bytes>> on_repair(PeerId from, Bytes request);
-    Task<Result<Bytes>> on_fetch(PeerId from, Bytes request);
     Task<void> on_probe(std::unique_ptr<p2p::MessageStream> stream);
-    Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
 
     RoundParts& parts_;
     const Environment& environment_;
