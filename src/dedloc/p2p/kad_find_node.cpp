@@ -43,12 +43,12 @@ const Digest& PeerFinder::key_of(const PeerId& peer) {
 }
 
 bool PeerFinder::is_server(const PeerId& peer) const {
-    const auto connection = swarm_.best(peer);
+    const auto connection = swarm_.table().best(peer);
     return connection && connection->offers(std::string(wire::kad_protocol));
 }
 
 std::vector<PeerId> PeerFinder::servers() const {
-    std::vector<PeerId> found = swarm_.peers();
+    std::vector<PeerId> found = swarm_.table().peers();
     std::erase_if(found, [&](const PeerId& peer) { return !is_server(peer); });
     return found;
 }
@@ -57,7 +57,7 @@ std::vector<PeerId> PeerFinder::servers() const {
 
 // Somebody in a network of ours; over a relay we do not see where it is.
 bool PeerFinder::is_neighbour(const PeerId& asker) const {
-    const auto connection = swarm_.best(asker);
+    const auto connection = swarm_.table().best(asker);
     return !connection ||
            (!connection->is_relayed() && !is_public_(connection->remote_address().host));
 }
@@ -65,8 +65,8 @@ bool PeerFinder::is_neighbour(const PeerId& asker) const {
 bool PeerFinder::may_tell(const wire::Multiaddr& address,
                           const PeerId& of,
                           const PeerId& asker) const {
-    if (is_public_(address.host().value_or("")) || swarm_.is_protected(asker)) return true;
-    return !swarm_.is_protected(of) && is_neighbour(asker);
+    if (is_public_(address.host().value_or("")) || swarm_.needed().is_protected(asker)) return true;
+    return !swarm_.needed().is_protected(of) && is_neighbour(asker);
 }
 
 wire::KadPeer PeerFinder::describe(const PeerId& peer,
@@ -74,19 +74,20 @@ wire::KadPeer PeerFinder::describe(const PeerId& peer,
                                    std::size_t addresses_max) const {
     wire::KadPeer entry;
     entry.id = to_bytes(peer.bytes());
-    const auto addresses = peer == self_ ? own_addresses_() : swarm_.addresses().of(peer);
+    const auto addresses = peer == self_ ? own_addresses_() : swarm_.dialler().addresses().of(peer);
     for (const auto& address : addresses)
         if (entry.addresses.size() < addresses_max &&
             address.bytes().size() <= kad_sent_address_bytes_max && may_tell(address, peer, asker))
             entry.addresses.push_back(address.bytes());
-    if (peer == self_ || swarm_.best(peer)) entry.connection = wire::KadConnection::connected;
+    if (peer == self_ || swarm_.table().best(peer))
+        entry.connection = wire::KadConnection::connected;
     return entry;
 }
 
 std::vector<PeerId> PeerFinder::nearest(const Digest& target, const PeerId& asker) {
     // Those who answer such questions themselves come first: they lead further.
     std::map<std::pair<bool, Distance>, PeerId> sorted;
-    for (const PeerId& peer : swarm_.addresses().peers()) {
+    for (const PeerId& peer : swarm_.dialler().addresses().peers()) {
         if (peer == asker || peer == self_) continue;
         const std::pair rank(!is_server(peer), distance(key_of(peer), target));
         sorted.emplace(rank, peer);
@@ -130,9 +131,9 @@ Task<void> PeerFinder::serve(std::shared_ptr<transport::Stream> stream) {
             request->type == wire::KadType::find_node || request->type == wire::KadType::ping;
         if (!is_ours) co_return;  // records and providers are kept elsewhere
         const PeerId asker = stream->remote();
-        co_await swarm_.strangers_turn(asker);
+        co_await swarm_.strangers().turn(asker);
         const Bytes answered = wire::encode(answer(*request, asker));
-        swarm_.spend(asker, {.work = kad_answer_cost, .bytes = answered.size()});
+        swarm_.strangers().spend(asker, {.work = kad_answer_cost, .bytes = answered.size()});
         stream->write(wire::with_length_prefix(answered));
         auto sent = co_await stream->sent();
         if (!sent) co_return;
@@ -145,7 +146,7 @@ Task<void> PeerFinder::serve(std::shared_ptr<transport::Stream> stream) {
 bool PeerFinder::may_find(const PeerId& peer) const {
     const auto missed = missed_.find(peer);
     if (missed != missed_.end() && clock_.now() < missed->second) return false;
-    const auto all = swarm_.peers();
+    const auto all = swarm_.table().peers();
     return std::any_of(
         all.begin(), all.end(), [&](const PeerId& one) { return one != peer && is_server(one); });
 }
@@ -176,8 +177,8 @@ void PeerFinder::take_answer(Search& search, const wire::KadMessage& message) {
         const auto peer = PeerId::from_bytes(entry.id);
         if (!peer || *peer == self_) continue;
         const auto addresses = wire::known_multiaddrs(entry.addresses);
-        if (!addresses.empty()) swarm_.addresses().add_hearsay(*peer, addresses);
-        const bool can_be_reached = !swarm_.addresses().of(*peer).empty();
+        if (!addresses.empty()) swarm_.dialler().addresses().add_hearsay(*peer, addresses);
+        const bool can_be_reached = !swarm_.dialler().addresses().of(*peer).empty();
         if (*peer == search.target) {
             search.found = search.found || can_be_reached;
         } else if (can_be_reached && search.seen.insert(*peer).second) {

@@ -179,7 +179,7 @@ class Answers : public ::testing::Test {
     }
     void know(const PeerId& who, const std::string& address) {
         const auto parsed = wire::Multiaddr::from_text(address).value();
-        swarm_.addresses().add(who, std::vector<wire::Multiaddr>(1, parsed));
+        swarm_.dialler().addresses().add(who, std::vector<wire::Multiaddr>(1, parsed));
     }
     wire::KadMessage ask(ByteView key) {
         wire::KadMessage request;

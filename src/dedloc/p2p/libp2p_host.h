@@ -1,10 +1,9 @@
-// The Host of make_host.h on real connections: it serves what peers ask, calls them, tells them
-// about itself (identify). Its methods are in make_host.cpp and host_identify.cpp.
+// Libp2pHost: the Host of make_host.h on real connections. It joins a swarm, the NAT service, the
+// finder of peers, identify and the server of methods, and calls others.
 //
 // Thread: the network thread.
 
 #pragma once
-#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,20 +15,15 @@
 #include "dedloc/base/check.h"
 #include "dedloc/p2p/diagnostics.h"
 #include "dedloc/p2p/gate.h"
+#include "dedloc/p2p/identify_exchange.h"
 #include "dedloc/p2p/kad_find_node.h"
 #include "dedloc/p2p/make_host.h"
+#include "dedloc/p2p/method_server.h"
 #include "dedloc/p2p/nat_service.h"
 #include "dedloc/p2p/rpc.h"
 #include "dedloc/p2p/swarm.h"
 
 namespace dedloc::p2p {
-
-using ConnectionPtr = std::shared_ptr<PeerConnection>;
-
-// A call or stream that is being served.
-struct Serving {
-    runtime::TaskId task = 0;
-};
 
 class Libp2pHost final : public Host, public GatedHost, public NatView, public PeerView {
   public:
@@ -45,20 +39,31 @@ class Libp2pHost final : public Host, public GatedHost, public NatView, public P
               [this] { return own_addresses(); },
               options_.clock,
               options_.nat.is_public),
-          nat_(options_.nat, nat_surroundings()) {
+          nat_(options_.nat, nat_surroundings()),
+          identify_({.clock = options_.clock,
+                     .identity = options_.identity,
+                     .agent_version = options_.agent_version,
+                     .addresses = [this] { return addresses(); },
+                     .protocols = [this] { return protocols(); }},
+                    swarm_,
+                    nat_,
+                    scope_),
+          methods_served_(
+              options_.clock, scope_, *this, swarm_, [this] { identify_.push_soon(); }) {
         swarm_.on_stream = [this](ConnectionPtr connection,
                                   std::shared_ptr<transport::YamuxStream> stream) {
             take_stream(std::move(connection), std::move(stream));
         };
         swarm_.on_connection = [this](ConnectionPtr connection) {
             nat_.connected(connection);
-            scope_.spawn("p2p identify", identify(std::move(connection)));
+            scope_.spawn("p2p identify", identify_.ask(std::move(connection)));
         };
-        swarm_.on_not_reached = [this](const PeerId&) { nat_.not_reached(); };
+        swarm_.dialler().on_not_reached = [this](const PeerId&) { nat_.not_reached(); };
         swarm_.on_peer = [this](const PeerId& peer, bool connected) {
             if (!connected) {
                 nat_.peer_gone(peer);
-                if (swarm_.is_stranger(peer)) swarm_.addresses().forget_hearsay(peer);
+                if (swarm_.strangers().contain(peer))
+                    swarm_.dialler().addresses().forget_hearsay(peer);
             }
             for (const auto& listener : listeners_) listener(peer, connected);
         };
@@ -85,16 +90,18 @@ class Libp2pHost final : public Host, public GatedHost, public NatView, public P
 
     Task<Result<PeerId>> dial(std::string multiaddr, TimePoint deadline) override;
     Task<Result<void>> connect(PeerId peer, TimePoint deadline) override;
-    bool is_connected(const PeerId& peer) const override { return swarm_.best(peer) != nullptr; }
-    std::vector<PeerId> connected_peers() const override { return swarm_.peers(); }
+    bool is_connected(const PeerId& peer) const override {
+        return swarm_.table().best(peer) != nullptr;
+    }
+    std::vector<PeerId> connected_peers() const override { return swarm_.table().peers(); }
     void disconnect(const PeerId& peer) override {
         swarm_.disconnect(peer, Error(ErrorKind::peer_gone, "we closed the connection"));
     }
     void protect(const PeerId& peer, bool needed) override {
-        swarm_.protect(peer, needed);
+        swarm_.needed().protect(peer, needed);
         if (needed) nat_.befriended(peer);
     }
-    void vouch(const PeerId& peer) override { swarm_.vouch(peer); }
+    void vouch(const PeerId& peer) override { swarm_.strangers().vouch(peer); }
     void on_connection(std::function<void(const PeerId&, bool)> listener) override {
         listeners_.push_back(std::move(listener));
     }
@@ -106,13 +113,17 @@ class Libp2pHost final : public Host, public GatedHost, public NatView, public P
     Task<Result<std::unique_ptr<MessageStream>>> open_stream(PeerId peer,
                                                              std::string method,
                                                              TimePoint deadline) override;
-    void handle_call(const std::string& method, CallHandler handler) override;
-    void handle_stream(const std::string& method, StreamHandler handler) override;
-    void remove_handler(const std::string& method) override;
-    std::vector<std::string> methods() const override;
+    void handle_call(const std::string& method, CallHandler handler) override {
+        methods_served_.handle_call(method, std::move(handler));
+    }
+    void handle_stream(const std::string& method, StreamHandler handler) override {
+        methods_served_.handle_stream(method, std::move(handler));
+    }
+    void remove_handler(const std::string& method) override { methods_served_.remove(method); }
+    std::vector<std::string> methods() const override { return methods_served_.methods(); }
 
     std::optional<Duration> round_trip(const PeerId& peer) const override {
-        const ConnectionPtr connection = swarm_.best(peer);
+        const ConnectionPtr connection = swarm_.table().best(peer);
         if (!connection) return std::nullopt;
         return connection->session().round_trip();
     }
@@ -121,7 +132,7 @@ class Libp2pHost final : public Host, public GatedHost, public NatView, public P
 
     NatReport nat_report() const override { return nat_.report(); }
     Path path_to(const PeerId& peer) const override {
-        const ConnectionPtr connection = swarm_.best(peer);
+        const ConnectionPtr connection = swarm_.table().best(peer);
         return connection ? connection->origin().path : Path::none;
     }
     bool is_punching(const PeerId& peer) const override { return nat_.is_punching(peer); }
@@ -131,21 +142,6 @@ class Libp2pHost final : public Host, public GatedHost, public NatView, public P
     Task<Result<std::vector<std::string>>> find_peer(PeerId peer, TimePoint deadline) override;
 
   private:
-    struct Handler {
-        std::string method;
-        CallHandler call;
-        StreamHandler stream;
-    };
-    struct Load {
-        std::size_t tasks = 0;
-        std::size_t handlers = 0;
-        std::size_t pings = 0;
-        std::size_t kads = 0;
-        std::size_t pushes = 0;
-    };
-    class LoadGuard;
-    using HandlerPtr = std::shared_ptr<Handler>;
-
     Swarm::Options swarm_options() const {
         return {.executor = options_.executor,
                 .clock = options_.clock,
@@ -168,28 +164,13 @@ class Libp2pHost final : public Host, public GatedHost, public NatView, public P
     Task<void> locate(PeerId peer, TimePoint deadline);
     wire::CallId new_call_id();
     std::shared_ptr<MethodFacts> facts_of_method(const std::string& method);
-    void add_handler(const std::string& method, Handler handler);
     bool offers(const std::string& protocol) const;
+    std::vector<std::string> protocols() const;
     void take_stream(ConnectionPtr connection, std::shared_ptr<transport::YamuxStream> stream);
     Task<void> serve(ConnectionPtr connection,
                      std::shared_ptr<transport::Stream> stream,
-                     std::shared_ptr<Serving> serving,
-                     std::shared_ptr<LoadGuard> guard);
-    Task<void> serve_call(std::shared_ptr<transport::Stream> stream,
-                          std::shared_ptr<Serving> serving,
-                          HandlerPtr handler,
-                          bool overloaded);
-    Task<void> serve_stream(std::shared_ptr<transport::Stream> stream,
-                            std::shared_ptr<Serving> serving,
-                            HandlerPtr handler,
-                            bool overloaded);
-    Task<void> identify(ConnectionPtr connection);
-    void learn(const ConnectionPtr& connection, const wire::Identify& answer);
-    Task<void> take_push(ConnectionPtr connection, std::shared_ptr<transport::Stream> stream);
-    void push_identify_soon();
-    Task<void> push_identify();
-    Task<void> push_to(ConnectionPtr connection);
-    Bytes identify_answer(const PeerConnection& connection) const;
+                     std::shared_ptr<MethodServer::Serving> serving,
+                     std::shared_ptr<StreamLoads::Guard> guard);
 
     HostOptions options_;
     std::shared_ptr<const transport::UpgradeContext> upgrades_;
@@ -198,12 +179,12 @@ class Libp2pHost final : public Host, public GatedHost, public NatView, public P
     Swarm swarm_;
     PeerFinder finder_;
     NatService nat_;
-    std::map<std::string, HandlerPtr> handlers_;
-    std::map<std::string, std::shared_ptr<MethodFacts>> methods_;  // that we have called
+    IdentifyExchange identify_;
+    MethodServer methods_served_;
+    StreamLoads loads_;
+    std::map<std::string, std::shared_ptr<MethodFacts>> methods_called_;
     std::vector<std::function<void(const PeerId&, bool)>> listeners_;
-    std::map<PeerId, Load> loads_;
     bool stopping_ = false;
-    bool push_pending_ = false;
 };
 
 }  // namespace dedloc::p2p

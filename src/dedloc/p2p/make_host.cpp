@@ -11,52 +11,6 @@
 
 namespace dedloc::p2p {
 
-// Weighs one served stream, for as long as its task exists.
-class Libp2pHost::LoadGuard {
-  public:
-    LoadGuard(std::map<PeerId, Load>& loads, PeerId peer) : loads_(loads), peer_(std::move(peer)) {
-        ++load().tasks;
-    }
-    ~LoadGuard() {
-        Load& mine = load();
-        mine.handlers -= is_handler_ ? 1 : 0;
-        mine.pings -= is_ping_ ? 1 : 0;
-        mine.kads -= is_kad_ ? 1 : 0;
-        mine.pushes -= is_push_ ? 1 : 0;
-        if (--mine.tasks == 0) loads_.erase(peer_);
-    }
-    LoadGuard(const LoadGuard&) = delete;
-    LoadGuard& operator=(const LoadGuard&) = delete;
-
-    // False beyond the limit.
-    bool becomes_handler() {
-        is_handler_ = true;
-        return ++load().handlers <= handlers_per_peer_max;
-    }
-    bool becomes_ping() {
-        is_ping_ = true;
-        return ++load().pings <= ping_streams_per_peer_max;
-    }
-    bool becomes_kad() {
-        is_kad_ = true;
-        return ++load().kads <= kad_streams_per_peer_max;
-    }
-    bool becomes_push() {
-        is_push_ = true;
-        return ++load().pushes <= identify_pushes_per_peer_max;
-    }
-
-  private:
-    Load& load() { return loads_[peer_]; }
-
-    std::map<PeerId, Load>& loads_;
-    PeerId peer_;
-    bool is_handler_ = false;
-    bool is_ping_ = false;
-    bool is_kad_ = false;
-    bool is_push_ = false;
-};
-
 // ----------------------------------------------------------------------------------- addresses
 
 NatService::Surroundings Libp2pHost::nat_surroundings() {
@@ -68,7 +22,7 @@ NatService::Surroundings Libp2pHost::nat_surroundings() {
         .scope = scope_,
         .interfaces = [this] { return listeners_at(options_.network.interface_addresses()); },
         .outward = [this] { return listeners_at(options_.network.outward_addresses()); },
-        .on_change = [this] { push_identify_soon(); },
+        .on_change = [this] { identify_.push_soon(); },
         .announced = {},
         .port_mapper = options_.port_mapper};
     for (const std::string& text : options_.announce)
@@ -103,20 +57,21 @@ void Libp2pHost::add_addresses(const PeerId& peer, const std::vector<std::string
     std::vector<wire::Multiaddr> parsed;
     for (const std::string& text : addresses)
         if (auto address = wire::Multiaddr::from_text(text)) parsed.push_back(*std::move(address));
-    const auto before = swarm_.addresses().of(peer);
-    swarm_.addresses().add(peer, parsed);
-    const auto& after = swarm_.addresses().of(peer);
+    const auto before = swarm_.dialler().addresses().of(peer);
+    swarm_.dialler().addresses().add(peer, parsed);
+    const auto& after = swarm_.dialler().addresses().of(peer);
     const bool has_news = std::any_of(after.begin(), after.end(), [&](const auto& address) {
         return std::find(before.begin(), before.end(), address) == before.end();
     });
     if (!has_news) return;
-    swarm_.forget_backoff(peer);
-    swarm_.extend_dial(peer);
+    swarm_.dialler().forget_backoff(peer);
+    swarm_.dialler().extend(peer);
 }
 
 std::vector<std::string> Libp2pHost::addresses_of(const PeerId& peer) const {
     std::vector<std::string> texts;
-    for (const auto& address : swarm_.addresses().of(peer)) texts.push_back(address.text());
+    for (const auto& address : swarm_.dialler().addresses().of(peer))
+        texts.push_back(address.text());
     return texts;
 }
 
@@ -128,24 +83,25 @@ Task<Result<PeerId>> Libp2pHost::dial(std::string multiaddr, TimePoint deadline)
                              "\"{}\" cannot be dialled; addresses look like "
                              "/ip4/10.0.0.1/tcp/4001/p2p/12D3KooW…",
                              multiaddr);
-    auto peer = co_await swarm_.dial(*address, deadline);
+    auto peer = co_await swarm_.dialler().dial(*address, deadline);
     co_return peer;
 }
 
 // A peer of whom only the id is known: others may know where it is.
 Task<void> Libp2pHost::locate(PeerId peer, TimePoint deadline) {
-    if (peer == id() || swarm_.best(peer) || !swarm_.addresses().of(peer).empty()) co_return;
+    if (peer == id() || swarm_.table().best(peer) || !swarm_.dialler().addresses().of(peer).empty())
+        co_return;
     if (!finder_.may_find(peer)) co_return;
     auto found = co_await finder_.find(peer, deadline);
     if (found)
-        swarm_.forget_backoff(peer);
+        swarm_.dialler().forget_backoff(peer);
     else
         log(LogLevel::debug, "p2p", "{}", found.error().message());
 }
 
 Task<Result<void>> Libp2pHost::connect(PeerId peer, TimePoint deadline) {
     co_await locate(peer, deadline);
-    auto connected = co_await swarm_.connect(peer, deadline);
+    auto connected = co_await swarm_.dialler().connect(peer, deadline);
     co_return connected;
 }
 
@@ -159,20 +115,20 @@ std::vector<wire::Multiaddr> Libp2pHost::own_addresses() const {
 // ----------------------------------------------------------------------------------- diagnostics
 
 std::optional<PeerFacts> Libp2pHost::facts_of(const PeerId& peer) const {
-    const ConnectionPtr connection = swarm_.best(peer);
+    const ConnectionPtr connection = swarm_.table().best(peer);
     if (!connection) return std::nullopt;
     const auto& protocols = connection->protocols();
     return PeerFacts{.agent = connection->agent(),
                      .security = connection->security(),
                      .protocols = {protocols.begin(), protocols.end()},
                      .we_dialled = connection->is_dialler(),
-                     .lanes = swarm_.lanes_to(peer)};
+                     .lanes = swarm_.lanes().count_to(peer)};
 }
 
 Task<Result<Duration>> Libp2pHost::ping(PeerId peer, TimePoint deadline) {
     auto connected = co_await connect(peer, deadline);
     if (!connected) co_return std::move(connected).error();
-    ConnectionPtr connection = swarm_.best(peer);
+    ConnectionPtr connection = swarm_.table().best(peer);
     if (!connection) co_return Error(ErrorKind::peer_gone, "the connection was lost");
     Bytes payload = random_.bytes(ping_bytes);
     auto took =
@@ -230,7 +186,7 @@ Task<Result<std::unique_ptr<MessageStream>>> Libp2pHost::open_stream(PeerId peer
     stream->propose(method);
     // Whoever opens a stream wants to know that the method is there before it sends megabytes;
     // where identify has said so, that saves a round trip, and the first read confirms it.
-    const ConnectionPtr connection = swarm_.best(peer);
+    const ConnectionPtr connection = swarm_.table().best(peer);
     if (!connection || !connection->offers(method)) {
         auto confirmed = co_await stream->confirm();
         if (!confirmed) co_return std::move(confirmed).error();
@@ -242,60 +198,44 @@ Task<Result<std::unique_ptr<MessageStream>>> Libp2pHost::open_stream(PeerId peer
 
 // Null for methods beyond the limit, of which nothing is learnt.
 std::shared_ptr<MethodFacts> Libp2pHost::facts_of_method(const std::string& method) {
-    const auto found = methods_.find(method);
-    if (found != methods_.end()) return found->second;
-    if (methods_.size() >= handlers_max) return nullptr;
-    return methods_.emplace(method, std::make_shared<MethodFacts>()).first->second;
-}
-
-void Libp2pHost::add_handler(const std::string& method, Handler handler) {
-    DEDLOC_CHECK(!handlers_.contains(method), "two handlers for \"{}\"", method);
-    DEDLOC_CHECK(handlers_.size() < handlers_max);
-    handler.method = method;
-    handlers_.emplace(method, std::make_shared<Handler>(std::move(handler)));
-    push_identify_soon();
-}
-
-void Libp2pHost::remove_handler(const std::string& method) {
-    if (handlers_.erase(method) > 0) push_identify_soon();
-}
-
-void Libp2pHost::handle_call(const std::string& method, CallHandler handler) {
-    add_handler(method, {.method = {}, .call = std::move(handler), .stream = nullptr});
-}
-
-void Libp2pHost::handle_stream(const std::string& method, StreamHandler handler) {
-    add_handler(method, {.method = {}, .call = nullptr, .stream = std::move(handler)});
-}
-
-std::vector<std::string> Libp2pHost::methods() const {
-    std::vector<std::string> methods;
-    for (const auto& [method, handler] : handlers_) methods.push_back(method);
-    return methods;
+    const auto found = methods_called_.find(method);
+    if (found != methods_called_.end()) return found->second;
+    if (methods_called_.size() >= handlers_max) return nullptr;
+    return methods_called_.emplace(method, std::make_shared<MethodFacts>()).first->second;
 }
 
 // ------------------------------------------------------------------------------------- serving
 
 bool Libp2pHost::offers(const std::string& protocol) const {
-    // Whoever cannot be dialled is of no use in others' tables.
+    // A host that cannot be dialled is of no use in others' tables.
     if (protocol == wire::kad_protocol) return !options_.listen.empty();
     return protocol == wire::identify_protocol || protocol == wire::identify_push_protocol ||
-           protocol == ping_protocol || nat_.offers(protocol) || handlers_.contains(protocol);
+           protocol == ping_protocol || nat_.offers(protocol) || methods_served_.has(protocol);
+}
+
+std::vector<std::string> Libp2pHost::protocols() const {
+    std::vector<std::string> all{std::string(wire::identify_protocol),
+                                 std::string(wire::identify_push_protocol),
+                                 std::string(ping_protocol)};
+    if (offers(std::string(wire::kad_protocol))) all.emplace_back(wire::kad_protocol);
+    if (!options_.listen.empty()) all.emplace_back(transport::lane_protocol);
+    for (const std::string_view protocol : nat_.protocols()) all.emplace_back(protocol);
+    for (std::string& method : methods_served_.methods()) all.push_back(std::move(method));
+    return all;
 }
 
 void Libp2pHost::take_stream(ConnectionPtr connection,
                              std::shared_ptr<transport::YamuxStream> stream) {
     const PeerId& peer = connection->remote();
-    const auto load = loads_.find(peer);
-    const bool is_stranger = swarm_.is_stranger(peer);
+    const bool is_stranger = swarm_.strangers().contain(peer);
     const std::size_t tasks_max = is_stranger ? stranger_streams_max : stream_tasks_max;
-    if (stopping_ || (load != loads_.end() && load->second.tasks >= tasks_max)) {
+    if (stopping_ || loads_.streams_of(peer) >= tasks_max) {
         stream->reset();
         return;
     }
-    if (is_stranger) swarm_.spend(peer, {.work = stream_cost});
-    auto guard = std::make_shared<LoadGuard>(loads_, peer);
-    auto serving = std::make_shared<Serving>();
+    if (is_stranger) swarm_.strangers().spend(peer, {.work = stream_cost});
+    auto guard = std::make_shared<StreamLoads::Guard>(loads_, peer);
+    auto serving = std::make_shared<MethodServer::Serving>();
     std::shared_ptr<transport::Stream> adopted = connection->adopt(std::move(stream));
     serving->task = scope_.spawn(
         "p2p serve", serve(std::move(connection), std::move(adopted), serving, std::move(guard)));
@@ -303,8 +243,8 @@ void Libp2pHost::take_stream(ConnectionPtr connection,
 
 Task<void> Libp2pHost::serve(ConnectionPtr connection,
                              std::shared_ptr<transport::Stream> stream,
-                             std::shared_ptr<Serving> serving,
-                             std::shared_ptr<LoadGuard> guard) {
+                             std::shared_ptr<MethodServer::Serving> serving,
+                             std::shared_ptr<StreamLoads::Guard> guard) {
     stream->set_deadline(options_.clock.now() + transport::negotiation_max);
     const std::function<bool(const std::string&)> is_offered = [this](const std::string& protocol) {
         return offers(protocol);
@@ -316,93 +256,26 @@ Task<void> Libp2pHost::serve(ConnectionPtr connection,
         co_return;
     }
     if (*protocol == wire::identify_protocol) {
-        Bytes answer = identify_answer(*connection);
-        swarm_.spend(connection->remote(), {.work = answer_cost, .bytes = answer.size()});
-        co_await serve_identify(stream, std::move(answer), &options_.clock);
-        co_return;
-    }
-    if (*protocol == ping_protocol) {
+        co_await identify_.serve(connection, stream);
+    } else if (*protocol == ping_protocol) {
         const PeerId peer = connection->remote();
-        const auto spend = [this, peer] { swarm_.spend(peer, {.work = ping_cost}); };
+        const auto spend = [this, peer] { swarm_.strangers().spend(peer, {.work = ping_cost}); };
         if (guard->becomes_ping()) co_await serve_ping(stream, &options_.clock, spend);
-        co_return;
-    }
-    if (*protocol == wire::kad_protocol) {
+    } else if (*protocol == wire::kad_protocol) {
         if (guard->becomes_kad()) co_await finder_.serve(stream);
-        co_return;
-    }
-    if (*protocol == wire::identify_push_protocol) {
-        if (guard->becomes_push()) co_await take_push(connection, stream);
-        co_return;
-    }
-    if (nat_.offers(*protocol)) {
+    } else if (*protocol == wire::identify_push_protocol) {
+        if (guard->becomes_push()) co_await identify_.take_push(connection, stream);
+    } else if (nat_.offers(*protocol)) {
         co_await nat_.serve(*std::move(protocol), connection, stream);
-        co_return;
+    } else if (methods_served_.has(*protocol)) {  // else it was removed meanwhile
+        const bool overloaded = !guard->becomes_handler();
+        co_await methods_served_.serve(*std::move(protocol), stream, serving, overloaded);
     }
-    const auto found = handlers_.find(*protocol);
-    if (found == handlers_.end()) co_return;  // removed meanwhile
-    const HandlerPtr handler = found->second;
-    const bool overloaded = !guard->becomes_handler();
-    stream->set_deadline(TimePoint::never());
-    if (handler->call)
-        co_await serve_call(stream, serving, handler, overloaded);
-    else
-        co_await serve_stream(stream, serving, handler, overloaded);
-}
-
-Task<void> Libp2pHost::serve_call(std::shared_ptr<transport::Stream> stream,
-                                  std::shared_ptr<Serving> serving,
-                                  HandlerPtr handler,
-                                  bool overloaded) {
-    stream->set_deadline(options_.clock.now() + call_request_max);
-    const PeerId caller = stream->remote();
-    if (swarm_.is_stranger(caller))
-        stream->set_deadline(options_.clock.now() + stranger_request_max);
-    auto request = co_await read_call(*stream);
-    if (!request) co_return;
-    const wire::CallId id = request->id;
-    Result<Bytes> answer = Error(ErrorKind::overloaded, "too many calls from you are being served");
-    if (const Ok admitted = may_speak(caller, handler->method); !admitted) {
-        answer = admitted.error();
-    } else if (!overloaded) {
-        // Any byte, end or reset from here on means that the caller has given up.
-        const auto cancel = [this, serving] { scope_.cancel_task(serving->task); };
-        stream->watch(cancel, /*failures_only=*/false);
-        answer = co_await handler->call(stream->remote(), std::move(request->data));
-        stream->unwatch();
-    }
-    stream->set_deadline(options_.clock.now() + call_answer_max);
-    Bytes answered = encode_answer(id, answer);
-    swarm_.spend(caller, {.work = answer_cost, .bytes = answered.size()});
-    stream->write(std::move(answered));
-    stream->finish();
-    auto sent = co_await stream->sent();
-    if (!sent) stream->reset();
-}
-
-Task<void> Libp2pHost::serve_stream(std::shared_ptr<transport::Stream> stream,
-                                    std::shared_ptr<Serving> serving,
-                                    HandlerPtr handler,
-                                    bool overloaded) {
-    auto messages = make_message_stream(stream);
-    if (overloaded) {
-        Error error(ErrorKind::overloaded, "too many streams from you are being served");
-        auto failed = co_await messages->fail(std::move(error));
-        co_return;
-    }
-    if (Ok admitted = may_speak(stream->remote(), handler->method); !admitted) {
-        stream->set_deadline(options_.clock.now() + call_answer_max);
-        Error error = std::move(admitted).error();
-        auto failed = co_await messages->fail(std::move(error));
-        co_return;
-    }
-    const auto cancel = [this, serving] { scope_.cancel_task(serving->task); };
-    stream->watch(cancel, /*failures_only=*/true);
-    co_await handler->stream(std::move(messages));
 }
 
 Task<void> Libp2pHost::stop() {
     stopping_ = true;
+    identify_.stop();
     co_await swarm_.close_all();
     co_await nat_.close();
     co_await scope_.stop();

@@ -25,7 +25,7 @@ Task<void> NatService::make_direct(ConnectionPtr relayed,
         const auto punching = punches_.now(peer);
         co_await try_to_make_direct(std::move(relayed), std::move(public_addresses));
     }
-    const ConnectionPtr left = around_.swarm.best(peer);
+    const ConnectionPtr left = around_.swarm.table().best(peer);
     if (we_called || !left || !left->is_relayed()) co_return;
     if (punches_.begin_later(peer)) co_await punch_later(peer);
 }
@@ -35,7 +35,7 @@ Task<void> NatService::punch_later(PeerId peer) {
     const auto listed = punches_.later(peer);
     for (const Duration pause : punch_pauses) {
         co_await around_.clock.sleep_for(pause);
-        ConnectionPtr relayed = around_.swarm.best(peer);
+        ConnectionPtr relayed = around_.swarm.table().best(peer);
         if (!relayed || !relayed->is_relayed() || relayed->is_dialler()) co_return;
         if (!punches_.begin(peer)) continue;
         const auto punching = punches_.now(peer);
@@ -50,8 +50,8 @@ Task<void> NatService::try_to_make_direct(ConnectionPtr relayed,
     if (!public_addresses.empty()) {
         const TimePoint deadline = around_.clock.now() + reversal_max;
         const Path path = we_called ? Path::direct : Path::reversed;
-        auto dialled =
-            co_await around_.swarm.dial_direct(peer, std::move(public_addresses), path, deadline);
+        auto dialled = co_await around_.swarm.dialler().dial_direct(
+            peer, std::move(public_addresses), path, deadline);
         if (dialled) {
             if (!we_called) punches_.reversed();
             co_return;
@@ -67,7 +67,7 @@ Task<void> NatService::punch_attempts(ConnectionPtr relayed) {
     for (int attempt = 1; attempt <= punch_attempts_max; ++attempt) {
         if (relayed->is_closed()) co_return;
         const Result<void> punched = co_await punch_once(relayed, attempt);
-        if (around_.swarm.direct(peer)) {
+        if (around_.swarm.table().direct(peer)) {
             punches_.succeeded();
             co_return;
         }
@@ -98,7 +98,8 @@ Task<Result<void>> NatService::punch_once(ConnectionPtr relayed, int attempt) {
     const TimePoint deadline = around_.clock.now() + punch_attempt_max;
     auto targets = only_public(*std::move(theirs));
     const PeerId peer = relayed->remote();
-    auto punched = co_await around_.swarm.punch(peer, std::move(targets), as_client, deadline);
+    auto punched =
+        co_await around_.swarm.puncher().punch(peer, std::move(targets), as_client, deadline);
     co_return punched;
 }
 
@@ -120,7 +121,7 @@ Task<void> NatService::serve_punch(ConnectionPtr connection,
     const bool as_client = punches_as_client(PunchSide::a, attempts, connection->agent());
     const TimePoint deadline = around_.clock.now() + punch_attempt_max;
     auto targets = only_public(*std::move(theirs));
-    (void)co_await around_.swarm.punch(peer, std::move(targets), as_client, deadline);
+    (void)co_await around_.swarm.puncher().punch(peer, std::move(targets), as_client, deadline);
 }
 
 Task<void> NatService::serve_stop(ConnectionPtr connection,
@@ -131,7 +132,7 @@ Task<void> NatService::serve_stop(ConnectionPtr connection,
     auto caller = co_await accept_circuit(stream, is_welcome);
     if (!caller) co_return;
     const PeerId peer = *caller;
-    const auto taken = around_.swarm.take_circuit(stream, peer, relay);
+    const auto taken = around_.swarm.door().take_circuit(stream, peer, relay);
     if (!taken)
         log(LogLevel::debug,
             "p2p",

@@ -29,37 +29,39 @@ NatService::NatService(NatOptions options, Surroundings surroundings)
     : options_(std::move(options)),
       around_(std::move(surroundings)),
       observed_(options_.is_public),
-      relay_(
-          options_.relay_limits,
-          {.executor = around_.executor,
-           .clock = around_.clock,
-           .identity = around_.identity,
-           .is_serving = [this] { return serves_as_relay(); },
-           .is_served =
-               [this](const PeerId& peer) {
-                   return options_.relay_for == RelayFor::anyone ||
-                          around_.swarm.is_protected(peer) || around_.swarm.is_vouched_for(peer);
-               },
-           .direct_connection = [this](const PeerId& peer) { return around_.swarm.direct(peer); },
-           .own_addresses =
-               [this] {
-                   auto own = addresses();
-                   std::erase_if(own, [](const auto& one) { return one.is_relayed(); });
-                   return own;
-               }}),
-      reservations_(
-          {.executor = around_.executor,
-           .clock = around_.clock,
-           .me = around_.identity.id(),
-           .is_needed = [this] { return needs_relays(); },
-           .direct_connection = [this](const PeerId& peer) { return around_.swarm.direct(peer); },
-           .is_public = options_.is_public,
-           .on_change = [this] { around_.on_change(); }}),
+      relay_(options_.relay_limits,
+             {.executor = around_.executor,
+              .clock = around_.clock,
+              .identity = around_.identity,
+              .is_serving = [this] { return serves_as_relay(); },
+              .is_served =
+                  [this](const PeerId& peer) {
+                      return options_.relay_for == RelayFor::anyone ||
+                             around_.swarm.needed().is_protected(peer) ||
+                             around_.swarm.strangers().is_vouched_for(peer);
+                  },
+              .direct_connection =
+                  [this](const PeerId& peer) { return around_.swarm.table().direct(peer); },
+              .own_addresses =
+                  [this] {
+                      auto own = addresses();
+                      std::erase_if(own, [](const auto& one) { return one.is_relayed(); });
+                      return own;
+                  }}),
+      reservations_({.executor = around_.executor,
+                     .clock = around_.clock,
+                     .me = around_.identity.id(),
+                     .is_needed = [this] { return needs_relays(); },
+                     .direct_connection =
+                         [this](const PeerId& peer) { return around_.swarm.table().direct(peer); },
+                     .is_public = options_.is_public,
+                     .on_change = [this] { around_.on_change(); }}),
       autonat_(around_.executor,
                around_.clock,
                options_.is_public,
                [this](wire::Multiaddr address, PeerId peer, TimePoint deadline) {
-                   return around_.swarm.dial_back(std::move(address), std::move(peer), deadline);
+                   return around_.swarm.dialler().dial_back(
+                       std::move(address), std::move(peer), deadline);
                }),
       mappings_({.executor = around_.executor,
                  .clock = around_.clock,
@@ -240,7 +242,7 @@ void NatService::identified(const ConnectionPtr& connection, const wire::Identif
         // Whoever was called acts; and the caller, once the other side says that it can be dialled.
         auto to_dial = only_public(theirs);
         const bool ours_to_act = !connection->is_dialler() || !to_dial.empty();
-        if (ours_to_act && options_.punch_holes && !around_.swarm.direct(peer) &&
+        if (ours_to_act && options_.punch_holes && !around_.swarm.table().direct(peer) &&
             punches_.begin(peer))
             around_.scope.spawn("p2p make direct", make_direct(connection, std::move(to_dial)));
         return;
@@ -332,7 +334,7 @@ std::optional<PeerId> NatService::next_server() const {
     auto next = servers_.end();
     for (auto server = servers_.begin(); server != servers_.end(); ++server) {
         const auto& [peer, asked] = *server;
-        if (asked.not_before > now || !around_.swarm.direct(peer)) continue;
+        if (asked.not_before > now || !around_.swarm.table().direct(peer)) continue;
         if (next == servers_.end() || asked.last < next->second.last) next = server;
     }
     return next == servers_.end() ? std::nullopt : std::optional(next->first);
@@ -415,7 +417,7 @@ Task<void> NatService::watch_network() {
 // A view over a connection that lives on is still true; most do not live on.
 void NatService::forget_what_was_seen() {
     for (PeerId& observer : observed_.observers()) {
-        if (around_.swarm.direct(observer))
+        if (around_.swarm.table().direct(observer))
             saw_us_elsewhere_.insert(std::move(observer));
         else
             observed_.forget(observer);
@@ -433,7 +435,7 @@ void NatService::network_changed() {
     conclude(Reachability::unknown, "this machine is in another network now; nobody was asked yet");
     around_.on_change();
     // Most lead nowhere any more; whoever waits for an answer shall learn of it soon.
-    for (const PeerId& peer : around_.swarm.peers()) around_.swarm.doubt(peer);
+    for (const PeerId& peer : around_.swarm.table().peers()) around_.swarm.doubt(peer);
 }
 
 Task<void> NatService::ask(PeerId server) {
@@ -441,7 +443,7 @@ Task<void> NatService::ask(PeerId server) {
     Asked& asked = servers_[server];
     asked.not_before = now + server_rest;
     asked.last = now;
-    const ConnectionPtr connection = around_.swarm.direct(server);
+    const ConnectionPtr connection = around_.swarm.table().direct(server);
     if (!connection) co_return;
     const PeerId me = around_.identity.id();
     auto addresses = to_ask();
