@@ -74,8 +74,6 @@ class Exchange {
     // A member's contribution to a part as we hold it, our own included.
     std::optional<CommittedInput> input_of(std::uint32_t part, std::uint32_t member) const;
     std::optional<std::uint32_t> own_place() const { return transfer_.me; }
-    // Under an aggregator's plan: parts that this member owns.
-    std::size_t owned_parts() const { return owner_.parts_count(); }
     // Returns what this member's link gave until now; no more is measured.
     links::LinkRates end_measuring() { return meter_.end(); }
 

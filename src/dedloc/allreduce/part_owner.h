@@ -66,7 +66,6 @@ class PartOwner {
     const std::shared_ptr<Reduction>& reduction(std::uint32_t part, std::uint32_t repair) const {
         return reductions_.at({repair, part});
     }
-    std::size_t parts_count() const { return reductions_.size(); }
     Task<void> contribute_own(std::vector<std::uint32_t> parts, std::uint32_t repair);
     // One member's stream, after its header, which came at `begun`.
     Task<void> serve(std::shared_ptr<p2p::MessageStream> stream,

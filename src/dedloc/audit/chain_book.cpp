@@ -48,7 +48,6 @@ std::string describe(const Decision& decision) {
 }
 
 void ChainBook::problem(std::string text) {
-    ++problems_count_;
     if (problems_.size() < problems_max) problems_.push_back(std::move(text));
 }
 

@@ -54,7 +54,6 @@ class ChainBook {
     std::uint64_t branches() const { return branches_; }
     // Pairs of certified decisions that exclude each other.
     std::uint64_t disagreements() const { return disagreements_; }
-    std::uint64_t problems_count() const { return problems_count_; }
     const std::vector<std::string>& problems() const { return problems_; }
 
   private:
@@ -85,7 +84,6 @@ class ChainBook {
     std::uint64_t aborts_ = 0;
     std::uint64_t branches_ = 0;
     std::uint64_t disagreements_ = 0;
-    std::uint64_t problems_count_ = 0;
     std::vector<std::string> problems_;
 };
 

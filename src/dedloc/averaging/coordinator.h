@@ -73,8 +73,6 @@ class Coordinator {
     // This peer's link: measured in rounds, at most what the user grants.
     OwnLink& link() { return link_; }
     const OwnLink& link() const { return link_; }
-    // From a plan to its certificate (RoundPace); zero before the first.
-    Duration measured_round() const { return open_.usual_round(); }
     // When the plan of a commit came to us, or was made here; nothing: it never did, or we have
     // forgotten it.
     std::optional<TimePoint> planned_at(const consensus::Decision& commit) const;

@@ -59,7 +59,6 @@ class ExpertServer {
     Batcher& batcher() { return batcher_; }
     const Batcher& batcher() const { return batcher_; }
     const ServerCounts& counts() const { return counts_; }
-    std::size_t replies() const { return replies_.size(); }
 
   private:
     struct Reply;

@@ -36,7 +36,6 @@ class Draw {
 
     bool complete() const { return revealed_.size() == committed_.size(); }
     std::size_t revealed_count() const { return revealed_.size(); }
-    bool has_revealed(std::uint32_t member) const { return revealed_.contains(member); }
     std::vector<std::uint32_t> withheld() const;
     // Hash of the round and all revealed nonces, in the order of members.
     Digest seed() const;

@@ -96,7 +96,6 @@ Ok SimDisk::before_write(const std::string& path) {
                           "no space left on the disk while writing {}; free some space there, "
                           "nothing that was already saved is lost",
                           path);
-    ++content_->writes;
     return {};
 }
 

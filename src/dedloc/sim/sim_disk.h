@@ -21,7 +21,6 @@ struct DiskContent {
     bool full = false;
     // The next write that must be durable kills its process half-way.
     bool crash_next_write = false;
-    std::uint64_t writes = 0;
 };
 
 class SimDisk final : public runtime::Disk {
@@ -41,7 +40,6 @@ class SimDisk final : public runtime::Disk {
     // not, and the process is killed there; the caller never learns which.
     void crash_at_next_write(bool crash = true) { content_->crash_next_write = crash; }
     void disconnect() { dead_ = true; }  // the process is gone: nothing reaches the disk any more
-    std::uint64_t writes_count() const { return content_->writes; }
     const std::map<std::string, Bytes>& files() const { return content_->files; }
 
   private:

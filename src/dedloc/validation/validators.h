@@ -82,7 +82,6 @@ class Validators {
     // This peer erred, and has yet to show that it does no more.
     bool holds_back() const { return holds_back_; }  // any thread
     void look_at_own_orders();
-    std::uint64_t checks_made() const { return checks_made_; }
 
   private:
     struct OpenCase {
@@ -179,7 +178,6 @@ class Validators {
     std::atomic<std::size_t> waiting_{0};
     std::atomic<bool> holds_back_{false};
     std::uint64_t next_number_ = 1;
-    std::uint64_t checks_made_ = 0;
     std::uint32_t own_right_ = 0;  // in a row, since we erred
     p2p::Handlers handlers_;
     runtime::Scope scope_;
