@@ -29,7 +29,7 @@ std::size_t begins_before(std::uint32_t part, const PeerId& peer, std::size_t pa
     return (part + parts_in_all - first) % parts_in_all;
 }
 
-// Those who fetch the same at the same time are not to ask for the same at the same time.
+// Members that fetch the same at once begin at different parts.
 void begin_elsewhere(std::vector<consensus::FinishedPart>& parts,
                      std::size_t all,
                      const PeerId& me) {

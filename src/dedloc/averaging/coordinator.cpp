@@ -276,7 +276,7 @@ Task<void> Coordinator::lead(consensus::Base base) {
             co_await proposer_->prepare(base, attempt->ballot, open_.usual_deadline());
         if (!promised) {
             if (election_->quorum_is_lost()) co_await open_branch(base);
-            // Whoever announces itself meanwhile is no reason to ask all voters again.
+            // A newcomer that announces itself meanwhile is no reason to ask all voters again.
             co_await environment_.node.clock.sleep_for(proposer_->pause_before_prepare());
             co_return;
         }
@@ -305,7 +305,7 @@ Task<void> Coordinator::open_branch(consensus::Base base) {
         co_await open_.pause(environment_.options.announce_interval);
 }
 
-// Those who announced to us, and we.
+// The peers that announced to us, and we.
 std::vector<consensus::Voter> Coordinator::survivors(const consensus::Base& base,
                                                      const std::set<PeerId>& refused) const {
     std::map<PeerId, consensus::Voter> survivors = announcements_.survivors(base, refused);

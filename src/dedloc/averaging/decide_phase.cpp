@@ -91,7 +91,7 @@ std::vector<consensus::Voter> DecidePhase::next_voters(const consensus::Base& ba
             if (here && !leaves(voter.peer)) next[voter.peer] = voter;
         }
     }
-    // Those who are left, and those who leave, were a majority; else the run would be one of a few.
+    // Voters who stay and voters who leave were a majority; else the run would be one of a few.
     const auto stays_or_leaves = [&](const consensus::Voter& voter) {
         return next.contains(voter.peer) || leaves(voter.peer);
     };

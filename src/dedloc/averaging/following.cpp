@@ -76,7 +76,7 @@ Task<void> Following::follow(consensus::Base base, PeerId leader) {
             co_await environment_.node.clock.sleep_for(full_round_pause);
             break;
     }
-    // Where it redirects, has its own patience.
+    // A redirection has a patience of its own.
     if (reply->verdict != Verdict::redirect) pass_over_if_idle(base, leader);
     co_await pause_following(base, leader);
 }
@@ -126,7 +126,7 @@ TimePoint Following::overdue_at(const PeerId& leader, Duration silence) const {
     return std::max(heard + silence, exchange->usual_end());
 }
 
-// Where answers come late, whoever leads, silence means less.
+// Silence means less where the answers of all leaders come late.
 Duration Following::silence_of_the_dead() const {
     const Duration patience = parts_.patience.with_answer();
     return std::clamp<Duration>(answers_in_ * 3 / 2, patience / 3, patience);

@@ -72,7 +72,7 @@ void GatherPhase::tick() {
         environment_.host.traffic().sent_bytes, environment_.now(), peers * talk_bytes_per_s);
 }
 
-// Those who are here are enough for a step of the collaboration; else it would be one of a few.
+// Peers that are here are enough for a step of the collaboration; else it would be one of a few.
 bool GatherPhase::are_enough(const Gathered& gathered) const {
     if (gathered.missing_proved == 0) return true;
     const auto batch = static_cast<double>(environment_.options.batch_target);
@@ -196,7 +196,7 @@ Task<void> GatherPhase::gather(consensus::Base base) {
             since_.reset();
         else if (!since_)
             since_ = environment_.now();
-        // Those who load the state are waited for as long as our link is busy with it.
+        // Newcomers that load the state are waited for as long as our link is busy with it.
         const bool loading = gathered.loading && of_newcomers > Duration(0);
         const bool some = !gathered.missing.empty() || gathered.lonely;
         if (!some && !loading && parts_.open.input() && gathered.weighs) co_return;

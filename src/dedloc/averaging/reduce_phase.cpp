@@ -49,7 +49,7 @@ Task<void> ReducePhase::reduce(std::shared_ptr<allreduce::Exchange> exchange) {
     co_await include_more(exchange, repairs + 1);
 }
 
-// One more try for parts that leave out somebody who is there, for as long as a live owner needs.
+// Parts that leave out a live member get one more try, for as long as a live owner needs.
 Task<void> ReducePhase::include_more(std::shared_ptr<allreduce::Exchange> exchange,
                                      std::uint32_t number) {
     const std::vector<std::uint32_t> lacking = exchange->collected().lacking_parts();
@@ -58,7 +58,7 @@ Task<void> ReducePhase::include_more(std::shared_ptr<allreduce::Exchange> exchan
     if (left < environment_.options.call_timeout / 4) co_return;
     send_repair(exchange, lacking, number);
     const TimePoint until = environment_.now() + left / 2 + return_grace;
-    // Whoever was refused will be again: what has been reduced once more is not waited for.
+    // A refused member will be refused again: parts that were reduced once more are not waited for.
     const auto may_come = [&](std::uint32_t part) {
         return !exchange->collected().repaired(part, number);
     };

@@ -29,7 +29,7 @@ class GradientChecks {
     validation::Validators& validators() { return validators_; }
     // A decision was accepted.
     void decided(const consensus::Decision& decision);
-    // It is a commit, of a step that began from `state`.
+    // A commit was accepted, of a step that began from `state`.
     void certified(const consensus::Link& commit, std::shared_ptr<const state::Snapshot> state);
 
   private:

@@ -49,8 +49,8 @@ double MemberRoster::upload_bytes_per_s(const PeerId& peer) const {
 
 // ---- one that leads and votes -------------------------------------------------------------------
 
-// One that is a step behind and speaks is making this step as well, over a slower link. If it were
-// not waited for, it would come too late to every round that follows.
+// A peer that is a step behind and speaks is making this step as well, over a slower link. If it
+// were not waited for, it would come too late to every round that follows.
 bool TrainerRoster::arrives_at(const membership::KnownPeer& peer,
                                const consensus::Base& base) const {
     return peer.status.branch == base.instance.branch &&

@@ -82,7 +82,7 @@ class TrainerSteps {
     std::uint64_t samples_not_finite() const { return not_finite_.all(); }
 
   private:
-    // Where the trainer is.
+    // The trainer computes here.
     struct ComputesAt {
         consensus::Instance step;
         bool is_in_step = false;         // it has handed in

@@ -70,7 +70,7 @@ constexpr const char* few_left = "it takes the vote from most of us";
 constexpr const char* voter_less =
     "a proposal is refused: it takes its vote from somebody who is there";
 
-// Those who vote already, and members of the plan, each with its memory of votes.
+// Voters of today, and members of the plan, each with its memory of votes.
 bool are_known(const std::vector<Voter>& next,
                const std::vector<Voter>& voters,
                const std::vector<PlanMember>& members) {

@@ -270,7 +270,7 @@ double RoundMember::error() const {
         }
     }
     const double error = std::sqrt(wrong / std::max(all, 1e-30));
-    // Where all are clipped a little, the centre is the mean but for that.
+    // All are clipped a little; but for that the centre is the mean.
     constexpr double clipped_rmse_max = 0.05;
     const double most =
         options_.round.proves ? clipped_rmse_max : rmse_max(options_.round.codec, options_.size);

@@ -37,7 +37,7 @@ class ConnectionTable {
     void uncount_lanes(std::size_t fewer) { count_ -= fewer; }
 
     void put(ConnectionPtr connection);
-    // Which of them is used from now on? The others end.
+    // Picks the one that is used from now on; the others end.
     void settle(const PeerId& peer);
     enum class Taken { none, one_of_several, last };
     Taken take_out(const PeerConnection* connection);

@@ -16,8 +16,8 @@ TimePoint ConnectionTrimmer::last_use(PeerConnection& connection) const {
     return std::max(connection.used_at(), lanes_.last_use(connection.remote()));
 }
 
-// Those that nobody needs and that nobody used for so long, the longest unused first. (One that is
-// in use was used now.)
+// Connections that nobody needs and that nobody used for so long, the longest unused first. (A
+// stream that is open counts as use now.)
 std::vector<ConnectionPtr> ConnectionTrimmer::dispensable(Duration unused_for) const {
     const TimePoint now = parts_.now();
     std::vector<std::pair<TimePoint, ConnectionPtr>> by_use;
@@ -83,8 +83,8 @@ std::size_t ConnectionTrimmer::stranger_connections_max() const {
     return std::min<std::uint64_t>(most, std::max<std::uint64_t>(fit, stranger_connections_min));
 }
 
-// Whoever makes room is of the same address or network when that has too many, else the one of all
-// strangers that was unused longest.
+// A stranger of the same address or network makes room when there are too many of those, else the
+// one of all strangers that was unused longest.
 void ConnectionTrimmer::make_room_for_stranger(const std::string& address) {
     const std::string network = transport::network_of(address);
     std::vector<ConnectionPtr> of_address;

@@ -1,5 +1,5 @@
-// Door: who knocks comes in here: over TCP, over a relay's circuit, through a hole. Until it has
-// shown who it is, it sits on one of a few seats.
+// Door: connections from others come in here: over TCP, over a relay's circuit, through a hole.
+// Until a peer has shown who it is, it sits on one of a few seats.
 //
 // Thread: the network thread. Limits: handshakes_inbound_max, and those of strangers.
 

@@ -23,7 +23,7 @@ Distance distance(const Digest& a, const Digest& b) {
 
 }  // namespace
 
-// One look-up: who may still be asked, nearest first.
+// A look-up: the peers that may still be asked, nearest first.
 struct PeerFinder::Search {
     PeerId target;
     Digest key;
@@ -85,7 +85,7 @@ wire::KadPeer PeerFinder::describe(const PeerId& peer,
 }
 
 std::vector<PeerId> PeerFinder::nearest(const Digest& target, const PeerId& asker) {
-    // Those who answer such questions themselves come first: they lead further.
+    // Peers that answer such questions themselves come first: they lead further.
     std::map<std::pair<bool, Distance>, PeerId> sorted;
     for (const PeerId& peer : swarm_.dialler().addresses().peers()) {
         if (peer == asker || peer == self_) continue;
@@ -109,7 +109,7 @@ wire::KadMessage PeerFinder::answer(const wire::KadMessage& request, const PeerI
         if (!entry.addresses.empty()) answer.closer_peers.push_back(std::move(entry));
     };
     if (target) add(*target, kad_sent_addresses_max);
-    // Whoever asks for us wants to know whether we answer, and how we are reached: nothing else.
+    // A peer that asks for us wants to know whether we answer and how we are reached: nothing else.
     if (target && *target == self_) return answer;
     for (const PeerId& peer : nearest(security::sha256(request.key), asker))
         if (answer.closer_peers.size() < wire::kad_closer_peers_max && !(target && peer == *target))

@@ -184,7 +184,7 @@ Task<Result<std::unique_ptr<MessageStream>>> Libp2pHost::open_stream(PeerId peer
     std::shared_ptr<transport::Stream> stream = *std::move(opened);
     stream->set_deadline(deadline);
     stream->propose(method);
-    // Whoever opens a stream wants to know that the method is there before it sends megabytes;
+    // A caller wants to know that the method is there before it sends megabytes on a stream;
     // where identify has said so, that saves a round trip, and the first read confirms it.
     const ConnectionPtr connection = swarm_.table().best(peer);
     if (!connection || !connection->offers(method)) {

@@ -239,7 +239,7 @@ void NatService::identified(const ConnectionPtr& connection, const wire::Identif
     const PeerId& peer = connection->remote();
     const auto theirs = wire::known_multiaddrs(identify.listen_addresses);
     if (connection->is_relayed()) {
-        // Whoever was called acts; and the caller, once the other side says that it can be dialled.
+        // The called side acts; and the caller, once the other side says that it can be dialled.
         auto to_dial = only_public(theirs);
         const bool ours_to_act = !connection->is_dialler() || !to_dial.empty();
         if (ours_to_act && options_.punch_holes && !around_.swarm.table().direct(peer) &&
@@ -263,8 +263,8 @@ void NatService::take_observation(const ConnectionPtr& connection, wire::Multiad
     const PeerId& peer = connection->remote();
     const TimePoint now = around_.clock.now();
     const bool is_news = connection->is_dialler() && is_news_of_router(seen);
-    // Whoever sees us says what it likes: that costs a question a minute, and what others see who
-    // are connected still counts.
+    // A peer that sees us may say what it likes: that costs a question a minute, and what others
+    // see that are connected still counts.
     if (is_news && now >= router_news_after_) {
         router_news_after_ = now + mapping_doubt_pause_min;
         forget_what_was_seen();

@@ -54,7 +54,7 @@ Task<void> Strangers::turn(PeerId peer) {
     }
 }
 
-// A handshake is the most that a stranger can ask for; who it is shows only then.
+// A handshake is the most that a stranger can ask for, and its id shows only then.
 Task<void> Strangers::wait_at_the_door(std::string address) {
     if (!parts_.options.limits_strangers) co_return;
     const StrangerBudget::Asker asker{.peer = {}, .address = std::move(address)};

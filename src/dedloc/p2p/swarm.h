@@ -3,8 +3,8 @@
 // own:
 //
 //   ConnectionTable  what is open, which of two is used     Dialler      reaches peers
-//   Door             who comes in                           HolePuncher  through NATs
-//   Strangers        what they may cost                     Lanes        bundles for bulk
+//   Door             lets peers in                          HolePuncher  through NATs
+//   Strangers        bounds their cost                      Lanes        bundles for bulk
 //   ConnectionTrimmer  which connections may go
 //
 // Thread: the network thread. Limits: limits.h. Errors: timeout, peer_gone, overloaded.

@@ -44,7 +44,7 @@ class NeededPeers {
   public:
     explicit NeededPeers(const SwarmOptions& options) : options_(options) {}
 
-    // Whoever protects says when that is over.
+    // The caller that protects a peer says when that is over.
     void protect(const PeerId& peer, bool needed) {
         if (needed)
             protected_.insert(peer);
