@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr std::size_t byte_order_mark_bytes = 3;
 constexpr std::size_t read_bytes = 1u << 20;
 constexpr std::uint64_t bad_records_logged_max = 10;
 
@@ -291,10 +292,44 @@ Result<std::vector<Document>> Corpus::read(std::size_t index, const Block& block
         append_documents(text, source.config, documents);
         return documents;
     }
+    for (const std::string& record : records_of(source, block, text))
+        append_documents(record, source.config, documents);
+    return documents;
+}
+
+Result<std::vector<RawDocument>> Corpus::read_raw(std::size_t index, const Block& block) const {
+    const Source& source = sources_[index];
+    DEDLOC_TRY(std::string text, text_of(source, block));
+    std::vector<RawDocument> documents;
+    const auto add = [&](std::string_view part) {
+        if (source.config.documents == DocumentUnit::file)
+            documents.push_back({.text = std::string(part)});
+        else
+            for (const std::string_view piece : source.config.documents == DocumentUnit::line
+                                                    ? lines_of(part)
+                                                    : paragraphs_of(part))
+                documents.push_back({.text = std::string(piece)});
+    };
+    if (source.config.format == SourceFormat::json_lines) {
+        for (const std::string& record : records_of(source, block, text)) add(record);
+        return documents;
+    }
+    add(text);
+    if (source.config.documents == DocumentUnit::file) {
+        documents.front().begins = block.offset <= byte_order_mark_bytes;
+        documents.front().ends = block.offset + block.bytes >= source.stamps[block.file].bytes;
+    }
+    return documents;
+}
+
+std::vector<std::string> Corpus::records_of(const Source& source,
+                                            const Block& block,
+                                            std::string_view text) const {
+    std::vector<std::string> records;
     for (const std::string_view line : lines_of(text)) {
         auto record = text_of_json_line(line, source.config.field);
         if (record) {
-            append_documents(*record, source.config, documents);
+            records.push_back(*std::move(record));
             continue;
         }
         // One bad line among millions must not end a training of days.
@@ -306,7 +341,7 @@ Result<std::vector<Document>> Corpus::read(std::size_t index, const Block& block
                 block.offset + static_cast<std::uint64_t>(line.data() - text.data()),
                 record.error().message());
     }
-    return documents;
+    return records;
 }
 
 std::string Corpus::description() const {
@@ -321,8 +356,8 @@ std::string Corpus::description() const {
     return text;
 }
 
-Ok Corpus::visit_sentences(std::uint64_t bytes_max,
-                           const std::function<bool(const std::string&)>& take) const {
+Ok Corpus::visit_blocks(std::uint64_t bytes_max,
+                        const std::function<Result<bool>(std::size_t, const Block&)>& take) const {
     for (std::size_t index = 0; index < sources_.size(); ++index) {
         const Source& source = sources_[index];
         // A source's part of the bytes is as large as its part of the corpus.
@@ -330,14 +365,32 @@ Ok Corpus::visit_sentences(std::uint64_t bytes_max,
         const double wanted = static_cast<double>(bytes_max) * part;
         const double step = std::max(1.0, static_cast<double>(source.bytes) / wanted);
         for (double at = 0; at < static_cast<double>(source.train.size()); at += step) {
-            DEDLOC_TRY(const auto documents,
-                       read(index, source.train[static_cast<std::size_t>(at)]));
-            for (const Document& document : documents)
-                for (const std::string& sentence : document)
-                    if (!take(sentence)) return {};
+            DEDLOC_TRY(const bool goes_on, take(index, source.train[static_cast<std::size_t>(at)]));
+            if (!goes_on) return {};
         }
     }
     return {};
+}
+
+Ok Corpus::visit_sentences(std::uint64_t bytes_max,
+                           const std::function<bool(const std::string&)>& take) const {
+    return visit_blocks(bytes_max, [&](std::size_t index, const Block& block) -> Result<bool> {
+        DEDLOC_TRY(const auto documents, read(index, block));
+        for (const Document& document : documents)
+            for (const std::string& sentence : document)
+                if (!take(sentence)) return false;
+        return true;
+    });
+}
+
+Ok Corpus::visit_texts(std::uint64_t bytes_max,
+                       const std::function<bool(const std::string&)>& take) const {
+    return visit_blocks(bytes_max, [&](std::size_t index, const Block& block) -> Result<bool> {
+        DEDLOC_TRY(const auto documents, read_raw(index, block));
+        for (const RawDocument& document : documents)
+            if (!take(document.text)) return false;
+        return true;
+    });
 }
 
 }  // namespace dedloc::text

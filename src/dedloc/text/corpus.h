@@ -48,6 +48,13 @@ struct CorpusOptions {
 // Sentences of one document, or of what one block has of it.
 using Document = std::vector<std::string>;
 
+// A document as it is written, or what one block has of it.
+struct RawDocument {
+    std::string text;
+    bool begins = true;  // its first bytes are here
+    bool ends = true;    // its last bytes are here
+};
+
 struct Block {
     std::uint64_t offset = 0;
     std::uint32_t bytes = 0;
@@ -72,6 +79,9 @@ class Corpus {
     const std::vector<Block>& blocks(std::size_t source, Split split) const;
     Result<std::vector<Document>> read(std::size_t source, const Block& block) const;
 
+    // The same text without a look for sentences: white space and line ends as they are.
+    Result<std::vector<RawDocument>> read_raw(std::size_t source, const Block& block) const;
+
     std::uint64_t bytes() const { return bytes_; }
     // JSON lines that were left out so far because they are none; the first few are logged.
     std::uint64_t bad_records() const { return bad_records_; }
@@ -86,6 +96,9 @@ class Corpus {
     // bytes were given (each block at most once), or until it returns false.
     Ok visit_sentences(std::uint64_t bytes_max,
                        const std::function<bool(const std::string&)>& take) const;
+    // The same with whole documents.
+    Ok visit_texts(std::uint64_t bytes_max,
+                   const std::function<bool(const std::string&)>& take) const;
 
   private:
     struct Source {
@@ -102,6 +115,12 @@ class Corpus {
     static std::string name_of(const Source& source, std::size_t file);
     static std::string path_of(const Source& source, const Block& block);
     static Result<std::string> text_of(const Source& source, const Block& block);
+    // Reads a block of JSON lines; bad ones are left out.
+    std::vector<std::string> records_of(const Source& source,
+                                        const Block& block,
+                                        std::string_view text) const;
+    Ok visit_blocks(std::uint64_t bytes_max,
+                    const std::function<Result<bool>(std::size_t, const Block&)>& take) const;
     static Ok check_records(const Source& source, const std::vector<Block>& blocks);
 
     CorpusOptions options_;

@@ -4,18 +4,21 @@
 
 namespace dedloc::text {
 
-Prefetcher::Prefetcher(std::shared_ptr<const SampleStream> stream, const Options& options)
+template <typename Stream>
+PrefetcherOf<Stream>::PrefetcherOf(std::shared_ptr<const Stream> stream, const Options& options)
     : stream_(std::move(stream)), options_(options) {
     options_.batches_ahead = std::clamp<std::size_t>(options_.batches_ahead, 1, batches_ahead_max);
     for (std::size_t i = 0; i < std::min(options_.threads, prefetch_threads_max); ++i)
         threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
 }
 
-Prefetcher::~Prefetcher() {
+template <typename Stream>
+PrefetcherOf<Stream>::~PrefetcherOf() {
     for (std::jthread& thread : threads_) thread.request_stop();
 }
 
-void Prefetcher::extend() {
+template <typename Stream>
+void PrefetcherOf<Stream>::extend() {
     while (next_ && jobs_.size() < options_.batches_ahead) {
         auto job = std::make_shared<Job>();
         job->range = *next_;
@@ -25,8 +28,9 @@ void Prefetcher::extend() {
 }
 
 // Waits for something to make; nothing when it is time to stop.
-std::shared_ptr<Prefetcher::Job> Prefetcher::next_job(std::unique_lock<std::mutex>& lock,
-                                                      const std::stop_token& stop) {
+template <typename Stream>
+std::shared_ptr<typename PrefetcherOf<Stream>::Job> PrefetcherOf<Stream>::next_job(
+    std::unique_lock<std::mutex>& lock, const std::stop_token& stop) {
     std::shared_ptr<Job> found;
     const auto is_there = [&] {
         const auto open =
@@ -51,7 +55,8 @@ std::shared_ptr<Prefetcher::Job> Prefetcher::next_job(std::unique_lock<std::mute
     return nullptr;
 }
 
-void Prefetcher::work(const std::stop_token& stop) {
+template <typename Stream>
+void PrefetcherOf<Stream>::work(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     while (const auto job = next_job(lock, stop)) {
         job->started = true;
@@ -63,7 +68,8 @@ void Prefetcher::work(const std::stop_token& stop) {
     }
 }
 
-Result<MaskedBatch> Prefetcher::take(SampleRange range) {
+template <typename Stream>
+Result<typename Stream::Batch> PrefetcherOf<Stream>::take(SampleRange range) {
     std::unique_lock lock(mutex_);
     if (jobs_.empty() || !(jobs_.front()->range == range)) {
         jobs_.clear();
@@ -86,5 +92,8 @@ Result<MaskedBatch> Prefetcher::take(SampleRange range) {
     changed_.wait(lock, [&] { return job->result.has_value(); });
     return *std::move(job->result);
 }
+
+template class PrefetcherOf<SampleStream>;
+template class PrefetcherOf<PackedStream>;
 
 }  // namespace dedloc::text

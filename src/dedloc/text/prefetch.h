@@ -3,10 +3,11 @@
 // Worker threads make the next batches of the same size in order, at most batches_ahead of them,
 // and meanwhile the next window of the stream. Whoever asks for another place or size gets that
 // batch made at once, and from there on the batches behind it are made ahead. What comes out is
-// what SampleStream::batch() gives: only the waiting is different.
+// what the stream's batch() gives: only the waiting is different. A stream is SampleStream or
+// PackedStream.
 //
 // Memory: batches_ahead batches and the stream's windows. Thread: take() from one thread.
-// Errors: those of SampleStream::batch().
+// Errors: those of the stream's batch().
 
 #pragma once
 #include <condition_variable>
@@ -17,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "dedloc/text/packed_stream.h"
 #include "dedloc/text/sample_stream.h"
 
 namespace dedloc::text {
@@ -24,18 +26,22 @@ namespace dedloc::text {
 inline constexpr std::size_t prefetch_threads_max = 64;
 inline constexpr std::size_t batches_ahead_max = 4096;
 
-class Prefetcher {
-  public:
-    struct Options {
-        std::size_t threads = 1;  // 0: everything is made in take()
-        std::size_t batches_ahead = 8;
-    };
-    Prefetcher(std::shared_ptr<const SampleStream> stream, const Options& options);
-    ~Prefetcher();  // waits for the batch that is being made
-    Prefetcher(const Prefetcher&) = delete;
-    Prefetcher& operator=(const Prefetcher&) = delete;
+struct PrefetchOptions {
+    std::size_t threads = 1;  // 0: everything is made in take()
+    std::size_t batches_ahead = 8;
+};
 
-    Result<MaskedBatch> take(SampleRange range);
+template <typename Stream>
+class PrefetcherOf {
+  public:
+    using Options = PrefetchOptions;
+    using Batch = typename Stream::Batch;
+    PrefetcherOf(std::shared_ptr<const Stream> stream, const Options& options);
+    ~PrefetcherOf();  // waits for the batch that is being made
+    PrefetcherOf(const PrefetcherOf&) = delete;
+    PrefetcherOf& operator=(const PrefetcherOf&) = delete;
+
+    Result<Batch> take(SampleRange range);
 
     // How many batches were ready, or being made, when they were asked for.
     std::uint64_t hits() const { return hits_; }
@@ -44,13 +50,13 @@ class Prefetcher {
     struct Job {
         SampleRange range;
         bool started = false;
-        std::optional<Result<MaskedBatch>> result;
+        std::optional<Result<Batch>> result;
     };
     void work(const std::stop_token& stop);
     std::shared_ptr<Job> next_job(std::unique_lock<std::mutex>& lock, const std::stop_token& stop);
     void extend();  // with the lock
 
-    std::shared_ptr<const SampleStream> stream_;
+    std::shared_ptr<const Stream> stream_;
     Options options_;
     std::uint64_t hits_ = 0;
 
@@ -61,5 +67,7 @@ class Prefetcher {
     std::uint64_t prepared_ = 0;             // window after the one that jobs_ have reached
     std::vector<std::jthread> threads_;      // last: they end first
 };
+
+using Prefetcher = PrefetcherOf<SampleStream>;
 
 }  // namespace dedloc::text

@@ -1,7 +1,10 @@
 // How a tokenizer is made, as one line of a run file or of a command says it:
 //
+//   kind=byte_bpe&vocabulary=8192
 //   vocabulary=4096&normalization=nmt_nfkc_cf&rules=none&split_digits=false&coverage=0.9995
 //
+// kind           unigram       SentencePiece's (the others are its options)
+//                byte_bpe      byte-pair encoding of bytes, for language models: no text is lost
 // normalization  identity      nothing
 //                nmt_nfkc      SentencePiece's default: Unicode NFKC, control characters and odd
 //                              white space cleaned up
@@ -26,12 +29,15 @@
 namespace dedloc::text {
 
 inline constexpr std::uint32_t vocabulary_min = 32;
+inline constexpr std::uint32_t byte_vocabulary_min = 257;
 inline constexpr std::uint32_t vocabulary_max = 1'000'000;
 
+enum class TokenizerForm { unigram, byte_bpe };
 enum class Normalization { identity, nmt_nfkc, nmt_nfkc_cf };
 enum class ReplacementRules { none, bengali };
 
 struct TokenizerRecipe {
+    TokenizerForm kind = TokenizerForm::unigram;
     std::uint32_t vocabulary = 30000;  // pieces, the five special ones included
     Normalization normalization = Normalization::nmt_nfkc_cf;
     ReplacementRules rules = ReplacementRules::none;

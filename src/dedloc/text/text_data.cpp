@@ -7,15 +7,30 @@
 
 namespace dedloc::text {
 
-namespace {
-
-constexpr std::uint32_t held_out_window = 512;  // evaluation reads little: smaller, sooner there
-
-}  // namespace
-
 std::uint32_t block_bytes_for(std::uint32_t max_length) {
     const std::uint32_t wanted = std::bit_ceil(std::max(max_length, 1u)) * 128;
     return std::clamp<std::uint32_t>(wanted, 16384, block_bytes_max);
+}
+
+Result<std::shared_ptr<const Corpus>> open_corpus(const std::string& sources,
+                                                  const ExpectedCorpus& expected,
+                                                  const CorpusOptions& options) {
+    DEDLOC_TRY(const auto parsed, parse_sources(sources));
+    DEDLOC_TRY(auto corpus, Corpus::open(parsed, options));
+    const Digest& here = corpus->fingerprint();
+    if (!expected.hash || here == *expected.hash) return corpus;
+    std::string which;
+    if (expected.sketch)
+        which = folders::words_of_differences(
+            differences(corpus->sketch(), *expected.sketch), corpus->paths(), {});
+    return make_error(ErrorKind::conflict,
+                      "the text here ({}) has the hash {}…, and the run wants {}…{}{}: take the "
+                      "same files as the run's host",
+                      corpus->description(),
+                      here.short_hex(),
+                      expected.hash->short_hex(),
+                      which.empty() ? "" : "; ",
+                      which);
 }
 
 Result<std::shared_ptr<const TextData>> TextData::open(const TextDataConfig& config,
@@ -23,32 +38,16 @@ Result<std::shared_ptr<const TextData>> TextData::open(const TextDataConfig& con
     std::shared_ptr<TextData> data(new TextData);
     data->config_ = config;
     data->options_ = options;
-    DEDLOC_TRY(const auto sources, parse_sources(config.sources));
     DEDLOC_TRY(const auto recipe, parse_recipe(config.tokenizer));
     const CorpusOptions corpus_options{
         .data_directory = options.data_directory,
         .cache_directory = options.cache_directory,
         .block_bytes = block_bytes_for(std::min(config.samples.max_length, max_length_max)),
         .held_out = config.held_out};
-    DEDLOC_TRY(data->corpus_, Corpus::open(sources, corpus_options));
-    const Digest& here = data->corpus_->fingerprint();
-    if (config.corpus_hash && here != *config.corpus_hash) {
-        std::string which;
-        if (config.corpus_sketch)
-            which = folders::words_of_differences(
-                differences(data->corpus_->sketch(), *config.corpus_sketch),
-                data->corpus_->paths(),
-                {});
-        return make_error(
-            ErrorKind::conflict,
-            "the text here ({}) has the hash {}…, and the run wants {}…{}{}: take the "
-            "same files as the run's host",
-            data->corpus_->description(),
-            here.short_hex(),
-            config.corpus_hash->short_hex(),
-            which.empty() ? "" : "; ",
-            which);
-    }
+    DEDLOC_TRY(
+        data->corpus_,
+        open_corpus(
+            config.sources, {config.corpus_hash, config.corpus_sketch}, corpus_options));
     if (!options.tokenizer_file.empty()) {
         DEDLOC_TRY(data->tokenizer_,
                    Tokenizer::load(options.tokenizer_file, config.tokenizer_hash));

@@ -39,6 +39,20 @@ struct TextDataOptions {  // this peer's own
 // 16 KiB, and more for long samples: a block should give some 30.
 std::uint32_t block_bytes_for(std::uint32_t max_length);
 
+// Evaluation reads little: a smaller window is sooner there.
+inline constexpr std::uint32_t held_out_window = 512;
+
+// The text that all peers must have, where they must.
+struct ExpectedCorpus {
+    std::optional<Digest> hash{};                // its fingerprint
+    std::optional<folders::FileSketch> sketch{};  // of it, to say which files differ
+};
+
+// conflict unless its text is the expected one.
+Result<std::shared_ptr<const Corpus>> open_corpus(const std::string& sources,
+                                                  const ExpectedCorpus& expected,
+                                                  const CorpusOptions& options);
+
 class TextData {
   public:
     static Result<std::shared_ptr<const TextData>> open(const TextDataConfig& config,

@@ -208,14 +208,7 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::string& path
                                                          const std::optional<Digest>& expected) {
     DEDLOC_TRY(const std::string file, base::read_file(path, tokenizer_bytes_max));
     const Digest hash = security::sha256(as_bytes(file));
-    if (expected && hash != *expected)
-        return make_error(ErrorKind::conflict,
-                          "the tokenizer {} has the hash {}…, and the run wants {}…: ids would "
-                          "mean other words here; take the file from the run's host, or leave it "
-                          "to dedloc to fetch or make it",
-                          path,
-                          hash.short_hex(),
-                          expected->short_hex());
+    DEDLOC_TRY_VOID(check_tokenizer_hash(path, hash, expected));
     auto tokenizer = parse(as_bytes(file));
     if (!tokenizer) return tokenizer.error().with_context(path);
     return tokenizer;
@@ -300,6 +293,19 @@ std::string Tokenizer::decode(std::span<const std::int64_t> ids) const {
         }
     }
     return std::string(without_surrounding_space(text));
+}
+
+Ok check_tokenizer_hash(const std::string& path,
+                        const Digest& hash,
+                        const std::optional<Digest>& expected) {
+    if (!expected || hash == *expected) return {};
+    return make_error(ErrorKind::conflict,
+                      "the tokenizer {} has the hash {}…, and the run wants {}…: ids would mean "
+                      "other words here; take the file from the run's host, or leave it to dedloc "
+                      "to fetch or make it",
+                      path,
+                      hash.short_hex(),
+                      expected->short_hex());
 }
 
 Result<Bytes> with_recipe(ByteView model, const TokenizerRecipe& recipe) {

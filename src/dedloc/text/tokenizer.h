@@ -105,6 +105,11 @@ class Tokenizer {
     std::optional<TokenizerRecipe> recipe_;
 };
 
+// conflict unless a tokenizer's file has the hash that the run wants, if it wants one.
+Ok check_tokenizer_hash(const std::string& path,
+                        const Digest& hash,
+                        const std::optional<Digest>& expected);
+
 // A SentencePiece model with our field behind it.
 Result<Bytes> with_recipe(ByteView model, const TokenizerRecipe& recipe);
 

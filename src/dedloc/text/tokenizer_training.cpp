@@ -8,6 +8,7 @@
 #include "dedloc/base/log.h"
 #include "dedloc/runtime/child_process.h"
 #include "dedloc/security/hash.h"
+#include "dedloc/text/byte_pairs_training.h"
 #include "dedloc/text/cache.h"
 #include "dedloc/text/sentences.h"
 
@@ -134,36 +135,60 @@ Result<std::string> run_helper(const std::string& program,
     return base::read_file(model_path, tokenizer_bytes_max);
 }
 
-}  // namespace
+template <typename Kind>
+using Trainer = Result<std::shared_ptr<const Kind>> (*)(const Corpus&,
+                                                        const TokenizerRecipe&,
+                                                        const TrainingOptions&);
 
-Result<std::shared_ptr<const Tokenizer>> train_tokenizer(const Corpus& corpus,
-                                                         const TokenizerRecipe& recipe,
-                                                         const TrainingOptions& options) {
-    DEDLOC_TRY(const std::string program, helper_program(options));
-    DEDLOC_TRY(const std::string directory, cache_or_default(options.scratch_directory));
-    DEDLOC_TRY(const ScratchFolder scratch, ScratchFolder::make(directory));
-    const std::string text_path = scratch.file("text");
-    DEDLOC_TRY_VOID(write_training_text(corpus, recipe, options.bytes, text_path));
-    DEDLOC_TRY(const std::string model, run_helper(program, text_path, recipe, scratch, options));
-    DEDLOC_TRY(const Bytes file, with_recipe(as_bytes(model), recipe));
-    return Tokenizer::parse(file);
+template <typename Kind>
+Result<std::shared_ptr<const Kind>> kept_as(const Digest& hash,
+                                            const std::string& cache_directory) {
+    DEDLOC_TRY(const std::string directory, cache_or_default(cache_directory));
+    auto kept = Kind::load(kept_path(directory, hash), hash);
+    if (kept) return kept;
+    std::error_code error;
+    fs::directory_iterator entry(directory, error);
+    for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+        const std::string name = entry->path().filename().string();
+        if (!name.starts_with(trained_prefix) || !name.ends_with(".model")) continue;
+        if (auto trained = Kind::load(entry->path().string(), hash)) return trained;
+    }
+    return kept;
 }
 
-Result<std::shared_ptr<const Tokenizer>> cached_tokenizer(const Corpus& corpus,
-                                                          const TokenizerRecipe& recipe,
-                                                          const std::string& cache_directory,
-                                                          const std::optional<Digest>& expected,
-                                                          const TrainingOptions& options) {
+template <typename Kind>
+Result<std::shared_ptr<const Kind>> keep_as(ByteView file,
+                                            const Digest& expected,
+                                            const std::string& cache_directory) {
+    DEDLOC_TRY(auto tokenizer, Kind::parse(file));
+    if (tokenizer->hash() != expected)
+        return make_error(ErrorKind::conflict,
+                          "a tokenizer with the hash {}… came where {}… was wanted",
+                          tokenizer->hash().short_hex(),
+                          expected.short_hex());
+    DEDLOC_TRY(const std::string directory, cache_or_default(cache_directory));
+    const std::string path = kept_path(directory, expected);
+    DEDLOC_TRY_VOID(alone_with(path, [&] { return write_file(path, as_text(file)); }));
+    return tokenizer;
+}
+
+template <typename Kind>
+Result<std::shared_ptr<const Kind>> cached_as(const Corpus& corpus,
+                                              const TokenizerRecipe& recipe,
+                                              const std::string& cache_directory,
+                                              const std::optional<Digest>& expected,
+                                              const TrainingOptions& options,
+                                              Trainer<Kind> train) {
     DEDLOC_TRY(const std::string directory, cache_or_default(cache_directory));
     if (expected)
-        if (auto kept = kept_tokenizer(*expected, directory)) return kept;
+        if (auto kept = kept_as<Kind>(*expected, directory)) return kept;
     const std::string path = fmt::format("{}/{}{}.model",
                                          directory,
                                          trained_prefix,
                                          training_key(corpus, recipe, options.bytes).hex());
-    std::shared_ptr<const Tokenizer> tokenizer;
+    std::shared_ptr<const Kind> tokenizer;
     const auto is_there = [&] {
-        if (auto there = Tokenizer::load(path)) tokenizer = *there;
+        if (auto there = Kind::load(path)) tokenizer = *there;
         return tokenizer != nullptr;
     };
     const auto make = [&]() -> Ok {
@@ -174,7 +199,7 @@ Result<std::shared_ptr<const Tokenizer>> cached_tokenizer(const Corpus& corpus,
             "text",
             "training the tokenizer on {:.1f} MB of text; the next time it is in the cache",
             static_cast<double>(std::min(options.bytes, corpus.bytes())) / 1e6);
-        DEDLOC_TRY(tokenizer, train_tokenizer(corpus, recipe, local));
+        DEDLOC_TRY(tokenizer, train(corpus, recipe, local));
         return write_file(path, as_text(tokenizer->file()));
     };
     if (!is_there()) DEDLOC_TRY_VOID(alone_with(path, make));
@@ -188,34 +213,77 @@ Result<std::shared_ptr<const Tokenizer>> cached_tokenizer(const Corpus& corpus,
     return tokenizer;
 }
 
+}  // namespace
+
+Result<std::shared_ptr<const Tokenizer>> train_tokenizer(const Corpus& corpus,
+                                                         const TokenizerRecipe& recipe,
+                                                         const TrainingOptions& options) {
+    if (recipe.kind != TokenizerForm::unigram)
+        return make_error(ErrorKind::bad_input,
+                          "this model takes a SentencePiece tokenizer (kind=unigram), not {}",
+                          to_string(recipe));
+    DEDLOC_TRY(const std::string program, helper_program(options));
+    DEDLOC_TRY(const std::string directory, cache_or_default(options.scratch_directory));
+    DEDLOC_TRY(const ScratchFolder scratch, ScratchFolder::make(directory));
+    const std::string text_path = scratch.file("text");
+    DEDLOC_TRY_VOID(write_training_text(corpus, recipe, options.bytes, text_path));
+    DEDLOC_TRY(const std::string model, run_helper(program, text_path, recipe, scratch, options));
+    DEDLOC_TRY(const Bytes file, with_recipe(as_bytes(model), recipe));
+    return Tokenizer::parse(file);
+}
+
+Result<std::shared_ptr<const LanguageTokenizer>> train_language_tokenizer(
+    const Corpus& corpus, const TokenizerRecipe& recipe, const TrainingOptions& options) {
+    if (recipe.kind == TokenizerForm::unigram) {
+        DEDLOC_TRY(const auto pieces, train_tokenizer(corpus, recipe, options));
+        return LanguageTokenizer::parse(pieces->file());
+    }
+    BytePairsTrainer trainer;
+    DEDLOC_TRY_VOID(corpus.visit_texts(options.bytes, [&](const std::string& text) {
+        trainer.add(text);
+        return true;
+    }));
+    return LanguageTokenizer::parse(as_bytes(trainer.train(recipe.vocabulary)));
+}
+
+Result<std::shared_ptr<const Tokenizer>> cached_tokenizer(const Corpus& corpus,
+                                                          const TokenizerRecipe& recipe,
+                                                          const std::string& cache_directory,
+                                                          const std::optional<Digest>& expected,
+                                                          const TrainingOptions& options) {
+    return cached_as<Tokenizer>(
+        corpus, recipe, cache_directory, expected, options, train_tokenizer);
+}
+
+Result<std::shared_ptr<const LanguageTokenizer>> cached_language_tokenizer(
+    const Corpus& corpus,
+    const TokenizerRecipe& recipe,
+    const std::string& cache_directory,
+    const std::optional<Digest>& expected,
+    const TrainingOptions& options) {
+    return cached_as<LanguageTokenizer>(
+        corpus, recipe, cache_directory, expected, options, train_language_tokenizer);
+}
+
 Result<std::shared_ptr<const Tokenizer>> kept_tokenizer(const Digest& hash,
                                                         const std::string& cache_directory) {
-    DEDLOC_TRY(const std::string directory, cache_or_default(cache_directory));
-    auto kept = Tokenizer::load(kept_path(directory, hash), hash);
-    if (kept) return kept;
-    std::error_code error;
-    fs::directory_iterator entry(directory, error);
-    for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
-        const std::string name = entry->path().filename().string();
-        if (!name.starts_with(trained_prefix) || !name.ends_with(".model")) continue;
-        if (auto trained = Tokenizer::load(entry->path().string(), hash)) return trained;
-    }
-    return kept;
+    return kept_as<Tokenizer>(hash, cache_directory);
+}
+
+Result<std::shared_ptr<const LanguageTokenizer>> kept_language_tokenizer(
+    const Digest& hash, const std::string& cache_directory) {
+    return kept_as<LanguageTokenizer>(hash, cache_directory);
 }
 
 Result<std::shared_ptr<const Tokenizer>> keep_tokenizer(ByteView file,
                                                         const Digest& expected,
                                                         const std::string& cache_directory) {
-    DEDLOC_TRY(auto tokenizer, Tokenizer::parse(file));
-    if (tokenizer->hash() != expected)
-        return make_error(ErrorKind::conflict,
-                          "a tokenizer with the hash {}… came where {}… was wanted",
-                          tokenizer->hash().short_hex(),
-                          expected.short_hex());
-    DEDLOC_TRY(const std::string directory, cache_or_default(cache_directory));
-    const std::string path = kept_path(directory, expected);
-    DEDLOC_TRY_VOID(alone_with(path, [&] { return write_file(path, as_text(file)); }));
-    return tokenizer;
+    return keep_as<Tokenizer>(file, expected, cache_directory);
+}
+
+Result<std::shared_ptr<const LanguageTokenizer>> keep_language_tokenizer(
+    ByteView file, const Digest& expected, const std::string& cache_directory) {
+    return keep_as<LanguageTokenizer>(file, expected, cache_directory);
 }
 
 }  // namespace dedloc::text

@@ -1,4 +1,5 @@
-// Training a tokenizer, by SentencePiece's own trainer in a process of its own.
+// Training a tokenizer, by SentencePiece's own trainer in a process of its own, or by ours
+// (byte_pairs_training.h), as the recipe says.
 //
 // The trainer runs in the helper program dedloc-train-tokenizer (docs/decisions/0005), with a fixed
 // number of threads, as sums of floats depend on it: the same text, recipe and library give the
@@ -16,6 +17,7 @@
 #include <string>
 
 #include "dedloc/text/corpus.h"
+#include "dedloc/text/language_tokenizer.h"
 #include "dedloc/text/tokenizer.h"
 
 namespace dedloc::text {
@@ -57,5 +59,19 @@ Result<std::shared_ptr<const Tokenizer>> kept_tokenizer(const Digest& hash,
 Result<std::shared_ptr<const Tokenizer>> keep_tokenizer(ByteView file,
                                                         const Digest& expected,
                                                         const std::string& cache_directory);
+
+// The same for language models, of whichever kind the recipe is.
+Result<std::shared_ptr<const LanguageTokenizer>> train_language_tokenizer(
+    const Corpus& corpus, const TokenizerRecipe& recipe, const TrainingOptions& options = {});
+Result<std::shared_ptr<const LanguageTokenizer>> cached_language_tokenizer(
+    const Corpus& corpus,
+    const TokenizerRecipe& recipe,
+    const std::string& cache_directory,
+    const std::optional<Digest>& expected = std::nullopt,
+    const TrainingOptions& options = {});
+Result<std::shared_ptr<const LanguageTokenizer>> kept_language_tokenizer(
+    const Digest& hash, const std::string& cache_directory);
+Result<std::shared_ptr<const LanguageTokenizer>> keep_language_tokenizer(
+    ByteView file, const Digest& expected, const std::string& cache_directory);
 
 }  // namespace dedloc::text
