@@ -56,10 +56,15 @@ struct TaskKind {
     RunTemplate run_template{};
     // A run file without a section [task] trains this; of one task at most.
     std::optional<run::TaskConfig> default_config{};
-    MakeTask make = nullptr;  // null: this build cannot compute it
+    MakeTask make = nullptr;   // null: this build cannot compute it
+    bool writes_text = false;  // for prompts, instead of drawing
 
     // The experts that `dedloc serve` lends a machine to. Null: the task has none.
     std::function<Result<RunExperts>(const run::TaskConfig&, const TaskOptions&)> experts{};
+
+    // The bare run file of a run that begins with the weights of a folder (`init --weights`). Null:
+    // the task reads none.
+    std::function<Result<std::string>(const std::string& folder)> settings_for_weights{};
 
     // Numbers in the vector that is averaged, from the run file alone. Null: the task has to be
     // made to know.

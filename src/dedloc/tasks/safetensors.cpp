@@ -123,8 +123,14 @@ Result<Placed> read_entry(const std::string& name, const json& entry, ByteView d
         return broken("'{}' has no two data_offsets", shown);
     const auto begin = natural(offsets[0]);
     const auto end = natural(offsets[1]);
-    if (!begin || !end || *begin > *end || *end > data.size())
-        return broken("'{}' lies outside of the data", shown);
+    if (!begin || !end || *begin > *end) return broken("'{}' has no two data_offsets", shown);
+    if (*end > data.size())
+        return broken(
+            "it is cut short: '{}' ends at byte {} of the data, and {} are there; copy or "
+            "download it again",
+            shown,
+            *end,
+            data.size());
     if (*end - *begin != count * type->bytes)
         return broken("'{}' has {} bytes for {} elements", shown, *end - *begin, count);
     placed.begin = *begin;

@@ -12,7 +12,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* own_tokenizer = "tokenizer.model";  // in the data folder
+constexpr const char* own_tokenizer = "tokenizer.model";     // in the data folder
+constexpr const char* published_tokenizer = "spiece.model";  // beside weights
+
+}  // namespace
 
 Result<std::optional<Digest>> hash_from(const char* field, const std::string& text) {
     if (text == undecided_hash) return std::optional<Digest>();
@@ -28,18 +31,24 @@ Result<std::optional<Digest>> hash_from(const char* field, const std::string& te
                       undecided_hash);
 }
 
-Ok take_corpus_key(const std::string& key, text::TextDataConfig& config) {
-    if (key == hosts_corpus) return {};
+Result<text::ExpectedCorpus> expected_corpus(const std::string& key) {
+    text::ExpectedCorpus expected;
+    if (key == hosts_corpus) return expected;
     const std::size_t colon = std::min(key.find(':'), key.size());
-    DEDLOC_TRY(config.corpus_hash, hash_from("text.corpus_hash", key.substr(0, colon)));
-    if (colon == key.size()) return {};
+    DEDLOC_TRY(expected.hash, hash_from("text.corpus_hash", key.substr(0, colon)));
+    if (colon == key.size()) return expected;
     auto sketch = folders::FileSketch::parse(std::string_view(key).substr(colon + 1));
     if (!sketch) return std::move(sketch).error().with_context("text.corpus_hash");
-    config.corpus_sketch = *std::move(sketch);
-    return {};
+    expected.sketch = *std::move(sketch);
+    return expected;
 }
 
-}  // namespace
+void set_tokenizer_hash(run::TaskConfig& task, const std::string& hash) {
+    run::Section section = *task.section(text_section_name);
+    for (run::Section::Field& field : section.fields)
+        if (field.key == "tokenizer_hash") field.value = hash;
+    task.set_section(std::move(section));
+}
 
 std::string corpus_key(const text::Corpus& corpus) {
     return corpus.fingerprint().hex() + ":" + corpus.sketch().text();
@@ -56,7 +65,9 @@ Result<text::TextDataConfig> text_config(const run::TaskConfig& task) {
     result.sources = task.data;
     result.tokenizer = keys.tokenizer;
     DEDLOC_TRY(result.tokenizer_hash, hash_from("text.tokenizer_hash", keys.tokenizer_hash));
-    DEDLOC_TRY_VOID(take_corpus_key(keys.corpus_hash, result));
+    DEDLOC_TRY(text::ExpectedCorpus expected, expected_corpus(keys.corpus_hash));
+    result.corpus_hash = expected.hash;
+    result.corpus_sketch = std::move(expected.sketch);
     // The run file's reader has bounded them.
     result.samples.max_length = static_cast<std::uint32_t>(keys.length);
     result.samples.pad_multiple = static_cast<std::uint32_t>(keys.pad_multiple);
@@ -116,7 +127,7 @@ bool leaves_tokenizer_open(const run::TaskConfig& task) {
 }
 
 Ok inherit_tokenizer(run::TaskConfig& task, const run::TaskConfig* from) {
-    TextKeys keys = text_keys(task);
+    const TextKeys keys = text_keys(task);
     const std::string known = from ? text_keys(*from).tokenizer_hash : undecided_hash;
     if (known == undecided_hash) {
         if (keys.tokenizer_hash != undecided_hash) return {};
@@ -125,8 +136,9 @@ Ok inherit_tokenizer(run::TaskConfig& task, const run::TaskConfig* from) {
                           "another version; copy text.tokenizer_hash from its run.toml");
     }
     if (keys.tokenizer_hash == undecided_hash) {
-        keys.tokenizer_hash = known;
-        task.set_section(run::section_from(text_section_name, std::move(keys)));
+        if (!task.section(text_section_name))
+            task.set_section(run::section_from(text_section_name, keys));
+        set_tokenizer_hash(task, known);
         return {};
     }
     if (keys.tokenizer_hash == known) return {};
@@ -139,6 +151,8 @@ Ok inherit_tokenizer(run::TaskConfig& task, const run::TaskConfig* from) {
 
 std::string tokenizer_in_data(const TaskOptions& options) {
     std::error_code error;
+    const std::string published = options.weights_directory + "/" + published_tokenizer;
+    if (!options.weights_directory.empty() && fs::exists(published, error)) return published;
     std::string path = options.data_directory + "/" + own_tokenizer;
     if (options.data_directory.empty() || !fs::exists(path, error)) return {};
     return path;

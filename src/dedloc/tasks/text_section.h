@@ -77,6 +77,15 @@ std::string corpus_key(const text::Corpus& corpus);
 // Decides what a run file leaves to the host (TrainingTask::decided_config).
 void decide_text(const text::TextData& data, TextKeys& keys);
 
+// A SHA-256 in hexadecimal, or none. bad_input names the field.
+Result<std::optional<Digest>> hash_from(const char* field, const std::string& text);
+
+// Reads text.corpus_hash.
+Result<text::ExpectedCorpus> expected_corpus(const std::string& key);
+
+// Sets text.tokenizer_hash in the task's section [text], which is there.
+void set_tokenizer_hash(run::TaskConfig& task, const std::string& hash);
+
 // Converts for the text module. bad_input: shares that make no sense, a hash that is none.
 Result<text::TextDataConfig> text_config(const run::TaskConfig& task);
 
@@ -93,7 +102,8 @@ bool leaves_tokenizer_open(const run::TaskConfig& task);
 // The tokenizer of the run that the model comes from; TaskKind::inherit.
 Ok inherit_tokenizer(run::TaskConfig& task, const run::TaskConfig* from);
 
-// The tokenizer in the data folder, which goes before others; empty: there is none.
+// The tokenizer beside the weights that a run begins with, or in the data folder, which go before
+// others; empty: there is none.
 std::string tokenizer_in_data(const TaskOptions& options);
 // The run's tokenizer, unless it is in the data folder or the cache; TaskKind::missing_file.
 Result<std::optional<MissingFile>> missing_tokenizer(const run::TaskConfig& task,

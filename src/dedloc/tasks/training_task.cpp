@@ -31,6 +31,19 @@ Result<std::vector<std::string>> TrainingTask::sample_texts(std::uint64_t) const
 
 MemoryEstimate TrainingTask::memory(std::uint64_t) const { return {}; }
 
+Result<std::vector<float>> TrainingTask::read_weights(const std::string&) const {
+    return make_error(ErrorKind::unsupported,
+                      "models of this task do not begin with published weights (--weights); "
+                      "those of language_model and albert do");
+}
+
+Result<Writing> TrainingTask::write(std::span<const float>,
+                                    std::span<const float>,
+                                    const WriteRequest&) const {
+    return make_error(ErrorKind::unsupported,
+                      "the task of this run writes no text (language_model does)");
+}
+
 Result<Drawing> TrainingTask::draw(std::span<const float>,
                                    std::span<const float>,
                                    const DrawRequest&) const {

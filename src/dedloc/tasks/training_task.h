@@ -42,6 +42,8 @@ struct TaskOptions {
     // To look at the model, not to train it: what a run would train first (image codes) is not, and
     // data that are missing are made up.
     bool unprepared = false;
+    // A folder of Hugging Face's whose weights a new run begins with; empty: none.
+    std::string weights_directory{};
     // Told while something long is read for the first time ("pictures"), often. Null: nobody.
     std::function<void(std::string_view what, std::size_t done, std::size_t all)> progress{};
     // The peer that trains, for tasks that call others; outlives the task. Null: there is no run
@@ -79,6 +81,25 @@ struct DrawRequest {
 struct Drawing {
     std::vector<images::Picture> pictures;  // those of the first prompt, of the second, …
     std::vector<std::string> remarks{};     // for people: words that the model does not know
+};
+
+// Text behind a prompt.
+struct WriteRequest {
+    std::string prompt;
+    std::uint64_t tokens_max = 200;
+    std::int64_t top_k = 0;  // choose among so many of the likeliest tokens; 0: all
+    double top_p = 1;        // or among those that together have this probability; 1: all
+    double temperature = 1;  // 0: the likeliest
+    std::uint64_t seed = 0;
+    // Told as it comes, in whole characters; false ends it. Null: nobody.
+    std::function<bool(std::string_view)> told{};
+};
+struct Writing {
+    std::string text;  // behind the prompt
+    std::uint64_t prompt_tokens = 0;
+    std::uint64_t tokens = 0;
+    bool ended = false;    // the model ended the document
+    bool is_full = false;  // the longest context is reached
 };
 
 // A file of the run that this machine lacks and its peers have.
@@ -120,6 +141,14 @@ class TrainingTask {
     virtual MemoryEstimate memory(std::uint64_t micro_batch) const;
     // Facts that `dedloc check` says of the model beside its size.
     virtual std::vector<Measure> facts() const { return {}; }
+    // Parameters of a folder in Hugging Face's format, in the order of the learner's vector.
+    // unsupported: the task reads none. bad_input: another model, and which weight is unlike.
+    virtual Result<std::vector<float>> read_weights(const std::string& folder) const;
+    // unsupported: the task writes no text (TaskKind::writes_text). bad_input: a prompt that is
+    // longer than the model's context.
+    virtual Result<Writing> write(std::span<const float> parameters,
+                                  std::span<const float> buffers,
+                                  const WriteRequest& request) const;
     // unsupported: the task draws no pictures. bad_input: a prompt of which no word is known.
     virtual Result<Drawing> draw(std::span<const float> parameters,
                                  std::span<const float> buffers,

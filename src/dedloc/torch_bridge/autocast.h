@@ -18,6 +18,9 @@ namespace dedloc::torch_bridge {
 inline bool autocast_is_on(torch::DeviceType device) {
     return at::autocast::is_autocast_enabled(device);
 }
+inline torch::ScalarType autocast_type(torch::DeviceType device) {
+    return at::autocast::get_autocast_dtype(device);
+}
 inline void switch_autocast(torch::DeviceType device, bool on, torch::ScalarType type) {
     if (on) at::autocast::set_autocast_dtype(device, type);
     at::autocast::set_autocast_enabled(device, on);
@@ -25,6 +28,10 @@ inline void switch_autocast(torch::DeviceType device, bool on, torch::ScalarType
 #else
 inline bool autocast_is_on(torch::DeviceType device) {
     return device == torch::kCPU ? at::autocast::is_cpu_enabled() : at::autocast::is_enabled();
+}
+inline torch::ScalarType autocast_type(torch::DeviceType device) {
+    return device == torch::kCPU ? at::autocast::get_autocast_cpu_dtype()
+                                 : at::autocast::get_autocast_gpu_dtype();
 }
 inline void switch_autocast(torch::DeviceType device, bool on, torch::ScalarType type) {
     if (device == torch::kCPU) {

@@ -7,6 +7,7 @@
 #include "dedloc/base/check.h"
 #include "dedloc/base/random.h"
 #include "dedloc/torch_bridge/dense.h"
+#include "dedloc/torch_bridge/register_at.h"
 
 namespace dedloc::tasks {
 
@@ -134,20 +135,8 @@ AlbertModel::AlbertModel(const AlbertConfig& config,
     order_ = dense("sop_classifier.classifier", h, 2);
 }
 
-// A name with dots is a place in a tree of modules, as it is for Python's.
 Tensor AlbertModel::parameter(const std::string& path, Tensor values) {
-    torch::nn::Module* module = this;
-    std::size_t begin = 0;
-    for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', begin)) {
-        const std::string name = path.substr(begin, dot - begin);
-        const auto children = module->named_children();
-        const auto* child = children.find(name);
-        module =
-            child ? child->get()
-                  : module->register_module(name, std::make_shared<torch::nn::Module>(name)).get();
-        begin = dot + 1;
-    }
-    return module->register_parameter(path.substr(begin), std::move(values));
+    return torch_bridge::register_at(*this, path, std::move(values));
 }
 
 Tensor AlbertModel::random(std::vector<std::int64_t> shape) {

@@ -181,6 +181,7 @@ class AlbertTask final : public TrainingTask {
     Result<std::vector<std::string>> export_model(std::span<const float> parameters,
                                                   std::span<const float> buffers,
                                                   const std::string& directory) const override;
+    Result<std::vector<float>> read_weights(const std::string& folder) const override;
     Result<FineTuneScore> fine_tune(std::span<const float> parameters,
                                     const FineTuneInput& input) const override {
         DEDLOC_TRY(auto model, model_at(parameters, {}));
@@ -332,6 +333,21 @@ Result<std::vector<std::string>> AlbertTask::export_model(std::span<const float>
     return names;
 }
 
+Result<std::vector<float>> AlbertTask::read_weights(const std::string& folder) const {
+    if (experts_.mixture) return experts_are_elsewhere();
+    try {
+        auto model = std::make_shared<AlbertModel>(sizes_, config_.seed, nullptr);
+        DEDLOC_TRY_VOID(load_albert_folder(*model, folder));
+        DEDLOC_TRY(const auto flat, torch_bridge::FlatModule::make(model));
+        std::vector<float> parameters(flat.layout().parameters_count);
+        flat.store(parameters, {});
+        return parameters;
+    } catch (const std::exception& failure) {
+        return make_error(
+            ErrorKind::cannot_compute, "reading weights: libtorch says: {}", failure.what());
+    }
+}
+
 Result<std::vector<std::string>> AlbertTask::sample_texts(std::uint64_t count) const {
     DEDLOC_TRY(const auto stream, data_->train(config_.seed, PeerId()));
     DEDLOC_TRY(const text::MaskedBatch batch, stream->batch({0, count}));
@@ -377,6 +393,10 @@ Result<std::shared_ptr<const TrainingTask>> make_albert(const run::TaskConfig& c
                           "albert.vocabulary: {} are less than the tokenizer's {} pieces",
                           sizes.vocabulary,
                           data->tokenizer().size());
+    // The run names it by its hash alone from now on, and it is in nobody's cache yet.
+    if (!options.weights_directory.empty())
+        DEDLOC_TRY_VOID(
+            text::keep_tokenizer(data->tokenizer().file(), data->tokenizer().hash(), ""));
     ExpertsOfTask experts;
     if (config.kind == moe_albert_kind_name) {
         DEDLOC_TRY(experts.mixture, mixture_options(config));

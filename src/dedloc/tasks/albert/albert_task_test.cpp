@@ -208,6 +208,10 @@ TEST_F(AlbertTaskTest, exports_files_that_open) {
     const auto outputs =
         script.forward({ids, torch::ones_like(ids), torch::zeros_like(ids)}).toTuple();
     EXPECT_EQ(outputs->elements()[0].toTensor().sizes(), (torch::IntArrayRef{2, 7, 64}));
+    const auto weights = task().read_weights(out);
+    ASSERT_TRUE(weights) << weights.error().message();
+    EXPECT_EQ(*weights, parameters);
+    EXPECT_FALSE(task().read_weights(folder_));
     EXPECT_FALSE(task().export_model(std::span(parameters).first(5), {}, out));
     EXPECT_FALSE(task().export_model(parameters, {}, folder_ + "/nowhere"));
 }

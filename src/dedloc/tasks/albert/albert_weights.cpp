@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "dedloc/base/file.h"
+
 namespace dedloc::tasks {
 
 namespace {
@@ -17,6 +19,8 @@ constexpr std::string_view ignored_weights[] = {"albert.embeddings.position_ids"
                                                 "albert.embeddings.token_type_ids",
                                                 "predictions.decoder.weight",
                                                 "predictions.decoder.bias"};
+
+constexpr std::size_t weights_bytes_max = std::size_t{16} << 30;
 
 bool is_ignored(const std::string& name) {
     for (const std::string_view ignored : ignored_weights)
@@ -84,6 +88,37 @@ Ok load_albert_weights(AlbertModel& model, const Safetensors& weights) {
     }
     torch::NoGradGuard no_grad;
     for (auto& [place, values] : copies) place.copy_(values);
+    return {};
+}
+
+Ok load_albert_folder(AlbertModel& model, const std::string& folder) {
+    DEDLOC_TRY(const std::string config,
+               base::read_file(folder + "/config.json", albert_config_bytes_max));
+    auto sizes = albert_config_from_json(config);
+    if (!sizes) return sizes.error().with_context(folder);
+    // How much is dropped out is the new run's affair.
+    sizes->dropout = model.config().dropout;
+    sizes->attention_dropout = model.config().attention_dropout;
+    sizes->classifier_dropout = model.config().classifier_dropout;
+    if (!(*sizes == model.config()))
+        return make_error(ErrorKind::bad_input,
+                          "{}/config.json has other sizes than [albert] of the run file: "
+                          "vocabulary {}, embedding {}, hidden {}, layers {}, heads {}, "
+                          "feed_forward {}, positions {}",
+                          folder,
+                          sizes->vocabulary,
+                          sizes->embedding,
+                          sizes->hidden,
+                          sizes->layers,
+                          sizes->heads,
+                          sizes->feed_forward,
+                          sizes->positions);
+    const std::string path = folder + "/model.safetensors";
+    DEDLOC_TRY(const std::string bytes, base::read_file(path, weights_bytes_max));
+    const auto file = parse_safetensors(base::as_bytes(bytes));
+    if (!file) return file.error().with_context(path);
+    const Ok loaded = load_albert_weights(model, *file);
+    if (!loaded) return loaded.error().with_context(path);
     return {};
 }
 

@@ -27,6 +27,8 @@ inline constexpr std::size_t albert_config_bytes_max = 1u << 20;
 
 // All or nothing; the model's parameters are copied over.
 Ok load_albert_weights(AlbertModel& model, const Safetensors& weights);
+// From a folder with config.json and model.safetensors. not_found: a file that is not there.
+Ok load_albert_folder(AlbertModel& model, const std::string& folder);
 Bytes albert_safetensors(const AlbertModel& model);
 
 std::string albert_config_json(const AlbertConfig& config);

@@ -1,0 +1,57 @@
+// The sizes of a decoder and what follows from them without computing anything. No libtorch.
+//
+//   gpt2   learned positions, LayerNorm, GELU (tanh form), one product for queries, keys and values
+//   llama  rotary positions, RMSNorm, SwiGLU, heads in groups that share keys and values
+//
+// Source: Radford et al., Language Models are Unsupervised Multitask Learners, 2019; Touvron et al.
+// 2302.13971; Shazeer 2002.05202 (SwiGLU); Ainslie et al. 2305.13245 (grouped heads); Su et al.
+// 2104.09864 (rotary). GPT-2's smallest has 124,439,808 parameters.
+// Thread: any; pure.
+
+#pragma once
+#include <cstdint>
+
+#include "dedloc/base/result.h"
+
+namespace dedloc::tasks {
+
+enum class DecoderFamily { gpt2, llama };
+
+struct DecoderConfig {
+    DecoderFamily family = DecoderFamily::gpt2;
+    std::int64_t vocabulary = 50'257;
+    std::int64_t hidden = 768;
+    std::int64_t layers = 12;
+    std::int64_t heads = 12;
+    std::int64_t key_value_heads = 12;  // gpt2: as many as heads
+    std::int64_t feed_forward = 3072;
+    std::int64_t positions = 1024;  // longest context
+    bool tied = true;               // the word embedding is the last product as well
+    double rope_base = 10'000;      // llama
+    double norm_epsilon = 1e-5;
+    bool recompute = false;  // layers keep only their inputs for the way back
+
+    std::int64_t head_width() const { return hidden / heads; }
+    friend bool operator==(const DecoderConfig&, const DecoderConfig&) = default;
+};
+
+inline constexpr double decoder_initial_deviation = 0.02;
+
+// bad_input with the field's name.
+Ok check(const DecoderConfig& config);
+
+std::int64_t parameters_count(const DecoderConfig& config);
+
+// ln V: the mean loss of a token of a model that knows nothing.
+double loss_of_ignorance(const DecoderConfig& config);
+
+// Bytes that a trainer needs at the same time.
+struct DecoderMemory {
+    std::uint64_t parameters = 0;   // with their gradients, and the sums of those
+    std::uint64_t activations = 0;  // of `rows` rows of `columns` tokens
+    std::uint64_t collaboration = 0;
+    std::uint64_t program = 0;
+};
+DecoderMemory memory_estimate(const DecoderConfig& config, std::int64_t rows, std::int64_t columns);
+
+}  // namespace dedloc::tasks

@@ -1,0 +1,375 @@
+#include "dedloc/tasks/language_model/language_model_task.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "dedloc/base/log.h"
+#include "dedloc/tasks/language_model/decoder.h"
+#include "dedloc/tasks/language_model/decoder_json.h"
+#include "dedloc/tasks/language_model/decoder_writer.h"
+#include "dedloc/tasks/language_model/language_model_section.h"
+#include "dedloc/tasks/language_model/language_model_weights.h"
+#include "dedloc/tasks/language_model/language_tokenizer_file.h"
+#include "dedloc/text/cache.h"
+#include "dedloc/text/prefetch.h"
+#include "dedloc/text/tokenizer_json.h"
+#include "dedloc/torch_bridge/device.h"
+#include "dedloc/torch_bridge/flat_module.h"
+#include "dedloc/torch_bridge/torch_learner.h"
+#include "dedloc/train/first_line.h"
+
+namespace dedloc::tasks {
+
+namespace {
+
+// The scores of all words for each token limit an evaluation.
+std::uint64_t rows_evaluated(const DecoderConfig& sizes, std::uint64_t length) {
+    constexpr std::uint64_t scores = 1u << 26;  // 256 MiB
+    const std::uint64_t of_row = length * static_cast<std::uint64_t>(sizes.vocabulary);
+    return std::clamp<std::uint64_t>(scores / of_row, 1, 64);
+}
+
+torch_bridge::TorchModel torch_decoder(const DecoderConfig& sizes, std::uint64_t seed) {
+    auto model = std::make_shared<Decoder>(sizes, seed);
+    torch_bridge::TorchModel result;
+    result.module = model;
+    result.loss = [model = model.get()](const torch_bridge::TorchBatch& batch) {
+        const DecoderBatch rows = unpacked(batch);
+        return decoder_loss(model->logits(rows), rows.labels);
+    };
+    return result;
+}
+
+// Sums over held-out text.
+struct TokenSums {
+    double loss = 0;
+    double right = 0;
+    double tokens = 0;
+    double bytes = 0;
+
+    void add(const torch::Tensor& logits,
+             const text::PackedBatch& batch,
+             const text::LanguageTokenizer& tokenizer) {
+        const torch::Tensor labels =
+            torch::tensor(torch::ArrayRef<std::int64_t>(batch.labels)).view({batch.rows, -1});
+        const auto sums = decoder_loss(logits, labels.to(logits.device()));
+        const auto columns = static_cast<double>(batch.columns);
+        loss += sums.sum.item<double>() * columns;
+        right += sums.correct.item<double>() * columns;
+        for (const std::int64_t label : batch.labels) {
+            if (label == text::no_label) continue;
+            ++tokens;
+            bytes += static_cast<double>(tokenizer.bytes_of(static_cast<std::uint32_t>(label)));
+        }
+    }
+
+    std::vector<Measure> measures(const DecoderConfig& sizes, double samples) const {
+        const double mean = loss / std::max(tokens, 1.0);
+        return {{"token_loss", mean},
+                {"perplexity", std::exp(mean)},
+                {"bits_per_byte", loss / std::log(2.0) / std::max(bytes, 1.0)},
+                {"token_accuracy", right / std::max(tokens, 1.0)},
+                {"ignorance_loss", loss_of_ignorance(sizes)},
+                {"tokens", tokens},
+                {"bytes", bytes},
+                {"samples", samples}};
+    }
+};
+
+class LanguageModelTask final : public TrainingTask {
+  public:
+    LanguageModelTask(run::TaskConfig config,
+                      DecoderConfig sizes,
+                      std::string device,
+                      std::shared_ptr<const text::LanguageTokenizer> tokenizer,
+                      std::shared_ptr<const text::LanguageData> data,
+                      std::shared_ptr<const text::PackedStream> held_out)
+        : config_(std::move(config)),
+          text_(packed_text_keys(config_)),
+          sizes_(sizes),
+          device_(std::move(device)),
+          tokenizer_(std::move(tokenizer)),
+          data_(std::move(data)),
+          held_out_(std::move(held_out)) {}
+
+    Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer) const override;
+    std::string device() const override { return device_; }
+    std::string description() const override {
+        return fmt::format(
+            "{} with {} parameters (hidden {}, {} layers, {} tokens) on {}, computed on {} in {}",
+            config_.model,
+            parameters_count(sizes_),
+            sizes_.hidden,
+            sizes_.layers,
+            sizes_.vocabulary,
+            data_ ? data_->corpus().description() : "no text",
+            device_,
+            config_.precision);
+    }
+    std::optional<run::TaskConfig> decided_config() const override {
+        run::TaskConfig decided = config_;
+        PackedTextKeys keys = text_;
+        keys.tokenizer_hash = tokenizer_->hash().hex();
+        if (keys.corpus_hash == hosts_corpus && data_)
+            keys.corpus_hash = corpus_key(data_->corpus());
+        decided.set_section(run::section_from(text_section_name, std::move(keys)));
+        return decided;
+    }
+    std::vector<SharedBytes> files() const override {
+        return {SharedBytes(tokenizer_, ByteView(tokenizer_->file()))};
+    }
+    Result<std::vector<Measure>> measure(std::span<const float> parameters,
+                                         std::span<const float> buffers,
+                                         std::uint64_t samples_max) const override;
+    Result<std::vector<std::string>> export_model(std::span<const float> parameters,
+                                                  std::span<const float> buffers,
+                                                  const std::string& directory) const override;
+    Result<std::vector<std::string>> sample_texts(std::uint64_t count) const override;
+    MemoryEstimate memory(std::uint64_t micro_batch) const override {
+        const DecoderMemory estimate = memory_estimate(sizes_,
+                                                       static_cast<std::int64_t>(micro_batch),
+                                                       static_cast<std::int64_t>(text_.length));
+        return {
+            estimate.parameters, estimate.activations, estimate.collaboration, estimate.program};
+    }
+    Result<std::vector<float>> read_weights(const std::string& folder) const override;
+    Result<Writing> write(std::span<const float> parameters,
+                          std::span<const float> buffers,
+                          const WriteRequest& request) const override;
+
+  private:
+    std::uint64_t held_out_count() const {
+        return held_out_ ? std::min(text_.held_out_samples, held_out_->samples_per_epoch()) : 0;
+    }
+    Result<std::shared_ptr<Decoder>> model_at(std::span<const float> parameters,
+                                              std::span<const float> buffers) const;
+
+    run::TaskConfig config_;
+    PackedTextKeys text_;
+    DecoderConfig sizes_;
+    std::string device_;
+    std::shared_ptr<const text::LanguageTokenizer> tokenizer_;
+    std::shared_ptr<const text::LanguageData> data_;  // null: only to look at the model
+    std::shared_ptr<const text::PackedStream> held_out_;
+};
+
+Error no_text_here() {
+    return make_error(ErrorKind::not_found, "there is no text here: the model was only looked at");
+}
+
+Result<torch_bridge::TorchBatches> packed_batches(const text::LanguageData& data,
+                                                  std::uint64_t seed,
+                                                  const PeerId& peer) {
+    DEDLOC_TRY(auto stream, data.train(seed, peer));
+    auto batches = std::make_shared<text::PrefetcherOf<text::PackedStream>>(
+        std::move(stream), text::PrefetchOptions{.threads = 1, .batches_ahead = 4});
+    return torch_bridge::TorchBatches(
+        [batches](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+            DEDLOC_TRY(const text::PackedBatch batch, batches->take({samples.begin, samples.end}));
+            return packed(decoder_batch(batch));
+        });
+}
+
+Result<std::unique_ptr<train::SampledModel>> LanguageModelTask::learner(const PeerId& peer) const {
+    torch_bridge::TorchTask task;
+    task.make_model = [sizes = sizes_, seed = config_.seed] { return torch_decoder(sizes, seed); };
+    task.self = peer;
+    task.device = device_;
+    task.set_precision(config_.precision);
+    if (!data_) {
+        const auto nothing = [](collab::CounterRange) -> Result<torch_bridge::TorchBatch> {
+            return no_text_here();
+        };
+        task.train_batch = nothing;
+        task.held_out_batch = nothing;
+        return torch_bridge::make_torch_learner(std::move(task));
+    }
+    DEDLOC_TRY(task.train_batch, packed_batches(*data_, config_.seed, peer));
+    task.batches_of = [data = data_, seed = config_.seed](
+                          const PeerId& other) -> Result<torch_bridge::TorchBatches> {
+        return packed_batches(*data, seed, other);
+    };
+    task.held_out_count = held_out_count();
+    task.held_out_batch_samples_max = rows_evaluated(sizes_, text_.length);
+    task.held_out_batch =
+        [stream = held_out_](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+        DEDLOC_TRY(const text::PackedBatch batch, stream->batch({samples.begin, samples.end}));
+        return packed(decoder_batch(batch));
+    };
+    return torch_bridge::make_torch_learner(std::move(task));
+}
+
+Result<std::shared_ptr<Decoder>> LanguageModelTask::model_at(std::span<const float> parameters,
+                                                             std::span<const float> buffers) const {
+    auto model = std::make_shared<Decoder>(sizes_, config_.seed);
+    model->to(torch::Device(device_));
+    DEDLOC_TRY_VOID(torch_bridge::load_for_evaluation(model, parameters, buffers));
+    return model;
+}
+
+Result<std::vector<Measure>> LanguageModelTask::measure(std::span<const float> parameters,
+                                                        std::span<const float> buffers,
+                                                        std::uint64_t samples_max) const {
+    if (!held_out_) return no_text_here();
+    try {
+        const torch::NoGradGuard no_grad;
+        DEDLOC_TRY(const auto model, model_at(parameters, buffers));
+        std::uint64_t count = held_out_count();
+        if (samples_max > 0) count = std::min(count, samples_max);
+        const std::uint64_t rows = rows_evaluated(sizes_, text_.length);
+        TokenSums sums;
+        for (std::uint64_t begin = 0; begin < count; begin += rows) {
+            DEDLOC_TRY(const text::PackedBatch batch,
+                       held_out_->batch({begin, std::min(begin + rows, count)}));
+            torch_bridge::TorchBatch there = packed(decoder_batch(batch));
+            there.inputs = there.inputs.to(torch::Device(device_));
+            sums.add(model->logits(unpacked(there)), batch, *tokenizer_);
+        }
+        return sums.measures(sizes_, static_cast<double>(count));
+    } catch (const std::exception& failure) {
+        return make_error(
+            ErrorKind::cannot_compute, "measuring: libtorch says: {}", train::first_line(failure));
+    }
+}
+
+// AutoTokenizer reads it beside the tokenizer itself.
+std::string tokenizer_config(const text::LanguageTokenizer& tokenizer, std::int64_t positions) {
+    const bool is_json = tokenizer.file_name() == text::tokenizer_json_name;
+    const nlohmann::ordered_json out{
+        {"tokenizer_class", is_json ? "PreTrainedTokenizerFast" : "AlbertTokenizer"},
+        {"bos_token", tokenizer.piece(tokenizer.begin_id())},
+        {"eos_token", tokenizer.piece(tokenizer.end_id())},
+        {"clean_up_tokenization_spaces", false},
+        {"model_max_length", positions}};
+    return out.dump(2) + "\n";
+}
+
+std::string generation_config(const DecoderTokens& tokens) {
+    const nlohmann::ordered_json out{{"bos_token_id", tokens.begin}, {"eos_token_id", tokens.end}};
+    return out.dump(2) + "\n";
+}
+
+Result<std::vector<std::string>> LanguageModelTask::export_model(
+    std::span<const float> parameters,
+    std::span<const float> buffers,
+    const std::string& directory) const {
+    DEDLOC_TRY(const auto model, model_at(parameters, buffers));
+    const DecoderTokens tokens{.begin = tokenizer_->begin_id(), .end = tokenizer_->end_id()};
+    const Bytes weights = decoder_safetensors(*model);
+    const std::string config = decoder_json(sizes_, tokens);
+    const std::string generation = generation_config(tokens);
+    const std::string tokenizer = tokenizer_config(*tokenizer_, sizes_.positions);
+    const std::pair<std::string_view, std::string_view> files[] = {
+        {"model.safetensors", as_text(weights)},
+        {"config.json", config},
+        {"generation_config.json", generation},
+        {tokenizer_->file_name(), as_text(tokenizer_->file())},
+        {"tokenizer_config.json", tokenizer}};
+    std::vector<std::string> names;
+    for (const auto& [name, content] : files) {
+        names.emplace_back(name);
+        DEDLOC_TRY_VOID(text::write_file(directory + "/" + names.back(), content));
+    }
+    return names;
+}
+
+Result<std::vector<std::string>> LanguageModelTask::sample_texts(std::uint64_t count) const {
+    if (!data_) return std::vector<std::string>();
+    DEDLOC_TRY(const auto stream, data_->train(config_.seed, PeerId()));
+    DEDLOC_TRY(const text::PackedBatch batch, stream->batch({0, count}));
+    std::vector<std::string> texts;
+    for (std::int64_t row = 0; row < batch.rows; ++row)
+        texts.push_back(stream->describe(batch, row));
+    return texts;
+}
+
+Result<std::vector<float>> LanguageModelTask::read_weights(const std::string& folder) const {
+    try {
+        auto model = std::make_shared<Decoder>(sizes_, config_.seed);
+        DEDLOC_TRY_VOID(load_decoder_folder(*model, folder));
+        DEDLOC_TRY(const auto flat, torch_bridge::FlatModule::make(model));
+        std::vector<float> parameters(flat.layout().parameters_count);
+        flat.store(parameters, {});
+        return parameters;
+    } catch (const std::exception& failure) {
+        return make_error(ErrorKind::cannot_compute,
+                          "reading weights: libtorch says: {}",
+                          train::first_line(failure));
+    }
+}
+
+Result<Writing> LanguageModelTask::write(std::span<const float> parameters,
+                                         std::span<const float> buffers,
+                                         const WriteRequest& request) const {
+    try {
+        DEDLOC_TRY(const auto model, model_at(parameters, buffers));
+        return write_text(*model, *tokenizer_, request);
+    } catch (const std::exception& failure) {
+        return make_error(
+            ErrorKind::cannot_compute, "writing: libtorch says: {}", train::first_line(failure));
+    }
+}
+
+// A tokenizer of more pieces than the model has rows would name what is not there.
+Ok check_vocabulary(const DecoderConfig& sizes, const text::LanguageTokenizer& tokenizer) {
+    if (tokenizer.size() <= sizes.vocabulary) return {};
+    return make_error(ErrorKind::bad_input,
+                      "language_model.vocabulary: {} are less than the tokenizer's {} pieces",
+                      sizes.vocabulary,
+                      tokenizer.size());
+}
+
+Result<std::shared_ptr<const text::PackedStream>> held_out_of(const text::LanguageData& data,
+                                                              const PackedTextKeys& keys) {
+    DEDLOC_TRY(auto held_out, data.held_out());
+    if (held_out->samples_per_epoch() == 0)
+        return make_error(ErrorKind::bad_input, "text.held_out: no text is held out");
+    if (held_out->samples_per_epoch() < keys.held_out_samples)
+        log(LogLevel::warning,
+            "tasks",
+            "evaluations have {} samples, not text.held_out_samples = {}: so many are in the text "
+            "that is held out; raise text.held_out ({})",
+            held_out->samples_per_epoch(),
+            keys.held_out_samples,
+            keys.held_out);
+    return held_out;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const TrainingTask>> make_language_model(const run::TaskConfig& config,
+                                                                const TaskOptions& options) {
+    // Before the data are read, which takes longer.
+    DEDLOC_TRY(const DecoderConfig sizes, decoder_sizes(config));
+    DEDLOC_TRY(const text::LanguageDataConfig wanted, language_data_config(config));
+    DEDLOC_TRY(std::string device, torch_bridge::choose_device(options.device));
+    torch_bridge::set_compute_threads(options.threads_count);
+    if (options.unprepared) {
+        DEDLOC_TRY(auto tokenizer, known_language_tokenizer(config, options));
+        DEDLOC_TRY_VOID(check_vocabulary(sizes, *tokenizer));
+        return std::shared_ptr<const TrainingTask>(std::make_shared<LanguageModelTask>(
+            config, sizes, std::move(device), std::move(tokenizer), nullptr, nullptr));
+    }
+    DEDLOC_TRY_VOID(check_text_places(config.data, options.data_directory));
+    text::TextDataOptions own;
+    own.data_directory = options.data_directory;
+    own.tokenizer_file = language_tokenizer_here(config, options);
+    DEDLOC_TRY(auto data, text::LanguageData::open(wanted, own));
+    DEDLOC_TRY(auto held_out, held_out_of(*data, packed_text_keys(config)));
+    DEDLOC_TRY_VOID(check_vocabulary(sizes, *data->tokenizer()));
+    auto tokenizer = data->tokenizer();
+    // One from a folder is in nobody's cache yet, and the run names it by its hash alone.
+    DEDLOC_TRY_VOID(text::keep_language_tokenizer(tokenizer->file(), tokenizer->hash(), ""));
+    return std::shared_ptr<const TrainingTask>(
+        std::make_shared<LanguageModelTask>(config,
+                                            sizes,
+                                            std::move(device),
+                                            std::move(tokenizer),
+                                            std::move(data),
+                                            std::move(held_out)));
+}
+
+}  // namespace dedloc::tasks
