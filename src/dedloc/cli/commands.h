@@ -19,6 +19,7 @@ struct InitOptions {
     bool force = false;                   // overwrite
     std::string size{};                   // empty: the one to start from
     bool robust = false;                  // with a section [robust]
+    std::string weights{};                // of a folder of Hugging Face's, in place of a size
     std::vector<std::string> settings{};  // section.key=value
 };
 int run_init(const InitOptions& options);
@@ -38,6 +39,7 @@ int run_check(const CheckOptions& options);
 struct TokenizerTrainOptions {
     std::string input = "kjv";     // text/source.h
     std::string recipe{};          // text/recipe.h; the following win
+    std::string kind{};            // unigram, byte_bpe
     std::uint64_t vocabulary = 0;  // 0: as the recipe says
     std::string normalization{};
     std::string rules{};
@@ -180,12 +182,14 @@ struct SampleOptions {
     std::string join_string;  // ... a run that is under way
     std::string directory{};  // of the peer that the string is for, in an invited run
     std::vector<std::string> prompts;
-    std::string prompts_file;  // one a line
-    std::size_t count = 16;    // pictures of each prompt
-    std::int64_t top_k = 0;    // 0: all codes
+    std::string prompts_file;    // one a line
+    std::size_t count = 0;       // of each prompt; 0: 16 pictures, or one text
+    std::uint64_t tokens = 200;  // of a text at most
+    std::int64_t top_k = 0;      // 0: all codes
+    double top_p = 1;
     double temperature = 1;
     std::uint64_t seed = 1;
-    std::string output = "grid.png";
+    std::string output;  // empty: grid.png; of texts the terminal
     std::string device = "auto";
     int threads = 0;
     bool json = false;
@@ -197,6 +201,7 @@ struct HostOptions {
     std::string run_file;
     std::string resume;                 // a folder of checkpoints, or a peer's folder
     std::string from;                   // the same: a new run begins with its model
+    std::string weights;                // the same with a folder of Hugging Face's
     bool open = false;                  // no run secret: whoever knows an address may join
     std::string admit;                  // secret, open, list; empty: as the run file says
     double token_hours = 6;             // of an invited run

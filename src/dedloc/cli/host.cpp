@@ -5,6 +5,7 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/decided_run.h"
 #include "dedloc/cli/given_run_file.h"
+#include "dedloc/cli/published_weights.h"
 #include "dedloc/peer/early_failure.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/node_opening.h"
@@ -47,7 +48,8 @@ tasks::TaskOptions task_options(const peer::PeerOptions& options) {
 Result<run::RunFile> given_run(const HostOptions& options,
                                const std::optional<peer::WarmSource>& from) {
     DEDLOC_TRY(run::RunFile run, given_run_file(options.run_file, options.settings));
-    const tasks::TaskOptions task = task_options(options.peer);
+    tasks::TaskOptions task = task_options(options.peer);
+    task.weights_directory = options.weights;
     if (from) {
         DEDLOC_TRY_VOID(peer::inherit(run.task, *from));
         DEDLOC_TRY_VOID(peer::restore_run_files(from->path, run.task, task));
@@ -107,6 +109,12 @@ std::optional<peer::Failure> what_is_not_said(const HostOptions& options) {
             peer::ExitCode::bad_input,
             "--from begins a new run and needs its run file: dedloc host RUNFILE --from "
             "CHECKPOINT; --resume goes on with the run of a checkpoint"};
+    if (!options.weights.empty() &&
+        (options.run_file.empty() || !options.resume.empty() || !options.from.empty()))
+        return peer::Failure{
+            peer::ExitCode::bad_input,
+            "--weights begins a new run and needs its run file alone: dedloc host RUNFILE "
+            "--weights FOLDER; `dedloc init language_model --weights FOLDER` writes one"};
     if (!options.settings.empty() && options.run_file.empty())
         return peer::Failure{
             peer::ExitCode::bad_input,
@@ -114,6 +122,17 @@ std::optional<peer::Failure> what_is_not_said(const HostOptions& options) {
             "that is resumed stays as it was, and --from begins another one with its "
             "model"};
     return std::nullopt;
+}
+
+// Those of --weights, if it was given.
+Ok take_weights(peer::PeerRunInput& input,
+                const std::optional<run::RunFile>& given,
+                const HostOptions& options) {
+    if (options.weights.empty()) return {};
+    tasks::TaskOptions task = task_options(options.peer);
+    task.weights_directory = options.weights;
+    DEDLOC_TRY(input.from, published_weights(*given, std::move(task)));
+    return {};
 }
 
 peer::Outcome<peer::PeerRunInput> hosting(const HostOptions& options) {
@@ -135,6 +154,8 @@ peer::Outcome<peer::PeerRunInput> hosting(const HostOptions& options) {
         if (!run) return peer::failure(run.error());
         given = *std::move(run);
     }
+    if (const Ok taken = take_weights(input, given, options); !taken)
+        return peer::failure(taken.error());
     std::optional<security::Identity> authority;
     if (given && options.resume.empty()) {
         auto made = train::give_authority(*given, options.admit, opening.directory);

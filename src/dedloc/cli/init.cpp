@@ -17,7 +17,11 @@ namespace dedloc::cli {
 
 int run_init(const InitOptions& options) {
     const std::string& task = options.task.empty() ? run::default_task().kind : options.task;
-    auto text = run_template(task, options.size);
+    if (!options.weights.empty() && !options.size.empty())
+        return peer::report({peer::ExitCode::bad_input,
+                             "--weights takes the sizes of its folder, and --size names others"});
+    auto text = options.weights.empty() ? run_template(task, options.size)
+                                        : run_template_for_weights(task, options.weights);
     if (!text) return peer::report(peer::failure(text.error()));
     if (options.robust) *text += robust_section();
     auto set = with_settings(*std::move(text), options.settings, "the run file");
@@ -39,10 +43,13 @@ int run_init(const InitOptions& options) {
     file << *text;
     file.close();
     if (!file) return peer::report({peer::ExitCode::disk, fmt::format("cannot write {}", path)});
+    const std::string weights =
+        options.weights.empty() ? std::string() : " --weights " + options.weights;
     if (task == "own_loop")
         peer::say(stdout, "{} is written. Next, in Python: dedloc.host(\"{}\")\n", path, path);
     else
-        peer::say(stdout, "{} is written. Next: {} host {}\n", path, peer::called_as(), path);
+        peer::say(
+            stdout, "{} is written. Next: {} host {}{}\n", path, peer::called_as(), path, weights);
     return 0;
 }
 

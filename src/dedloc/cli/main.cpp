@@ -28,6 +28,7 @@
 #include "dedloc/peer/early_failure.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/say.h"
+#include "dedloc/run/join_string.h"
 #include "dedloc/runtime/heap.h"
 #include "dedloc/runtime/machine.h"
 #include "dedloc/runtime/open_files.h"
@@ -151,8 +152,9 @@ void add_peer_options(CLI::App& command, peer::PeerOptions& peer) {
                        "state's hash; never waited for by the training");
     command.add_option("--watch-prompts",
                        peer.watch_prompts,
-                       "file with a prompt a line: after every checkpoint they are drawn into "
-                       "prompts/ of this peer's folder (text_to_image)");
+                       "file with a prompt a line: after every checkpoint they are drawn, or "
+                       "written on, into prompts/ of this peer's folder (text_to_image, "
+                       "language_model)");
 }
 
 template <typename Run>
@@ -173,7 +175,11 @@ void add_init_command(CLI::App& app, AllOptions& all) {
     init->add_option("--size",
                      all.init.size,
                      "another size of that task: small, for laptops; published (text_to_image), "
-                     "the publication's");
+                     "the publication's; tiny, gpt2, … (language_model)");
+    init->add_option("--weights",
+                     all.init.weights,
+                     "a folder in Hugging Face's format: a run file of that model's sizes "
+                     "(language_model)");
     add_repeated(*init, "--set", all.init.settings, set_help);
     init->add_flag("--force", all.init.force, "overwrite the file");
     init->add_flag("--robust",
@@ -293,13 +299,17 @@ void add_tokenizer_commands(CLI::App& app, AllOptions& all) {
     tokenizer->require_subcommand(1);
 
     TokenizerTrainOptions& options = all.tokenizer_train;
-    CLI::App* train = tokenizer->add_subcommand("train", "train a SentencePiece unigram tokenizer");
+    CLI::App* train = tokenizer->add_subcommand(
+        "train", "train a tokenizer: SentencePiece unigram, or byte-pair encoding");
     train->add_option("--input",
                       options.input,
                       "text: kjv, text:PATH, jsonl:PATH?field=NAME, several with commas "
                       "(default: kjv; docs/text-data.md)");
     train->add_option("--output", options.output, "file to write")->required();
-    train->add_option("--vocab-size", options.vocabulary, "pieces, with the 5 special ones")
+    train->add_option("--kind",
+                      options.kind,
+                      "unigram (default), byte_bpe: for language models, a tokenizer.json");
+    train->add_option("--vocab-size", options.vocabulary, "pieces, special ones included")
         ->check(CLI::Range(text::vocabulary_min, text::vocabulary_max));
     train->add_option(
         "--normalization", options.normalization, "identity, nmt_nfkc, nmt_nfkc_cf (default)");
@@ -348,9 +358,9 @@ void add_watch_command(CLI::App& app, AllOptions& all) {
 void add_sample_command(CLI::App& app, AllOptions& all) {
     SampleOptions& options = all.sample;
     CLI::App* sample =
-        app.add_subcommand("sample", "draw pictures for prompts with a text-to-image model");
-    CLI::Option* checkpoint =
-        sample->add_option("checkpoint", options.checkpoint, "a checkpoint, or a folder of them");
+        app.add_subcommand("sample", "what a model makes of prompts: pictures, or text");
+    CLI::Option* checkpoint = sample->add_option(
+        "checkpoint", options.checkpoint, "a checkpoint, a folder of them, or a join string");
     sample
         ->add_option("--join",
                      options.join_string,
@@ -360,27 +370,38 @@ void add_sample_command(CLI::App& app, AllOptions& all) {
                        options.directory,
                        "with --join of a run that lets in by invitation: folder of the peer that "
                        "the string is for, which must not be at work");
-    add_repeated(*sample, "--prompt", options.prompts, "what to draw, as often as you like");
+    add_repeated(*sample,
+                 "--prompt",
+                 options.prompts,
+                 "what to draw or to go on with, as often as you like");
     sample->add_option("--prompts", options.prompts_file, "a file with a prompt a line");
-    sample->add_option("--n", options.count, "pictures of each prompt (16)")
+    sample->add_option("--n", options.count, "of each prompt (16 pictures, 1 text)")
         ->check(CLI::Range(1, 256));
-    sample->add_option("--top-k", options.top_k, "only so many of the likeliest codes (0: all)")
-        ->check(CLI::Range(0, 65536));
-    sample->add_option("--temperature", options.temperature, "0: always the likeliest code (1)")
+    sample->add_option("--tokens", options.tokens, "of a text at most (200)")
+        ->check(CLI::Range(1, 1 << 20));
+    sample->add_option("--top-k", options.top_k, "only so many of the likeliest choices (0: all)")
+        ->check(CLI::Range(0, 1 << 20));
+    sample
+        ->add_option("--top-p",
+                     options.top_p,
+                     "of a text: only the likeliest that have this probability together (1)")
+        ->check(CLI::Range(0.0, 1.0));
+    sample->add_option("--temperature", options.temperature, "0: always the likeliest (1)")
         ->check(CLI::Range(0.0, 10.0));
-    sample->add_option("--seed", options.seed, "another one, other pictures (1)");
-    sample->add_option("--out", options.output, "PNG file (grid.png)");
+    sample->add_option("--seed", options.seed, "another one, other pictures or texts (1)");
+    sample->add_option("--out", options.output, "PNG file (grid.png); of texts a file for them");
     sample->add_option("--threads", options.threads, threads_help)->check(threads_check());
     sample->add_option("--device", options.device, device_help);
     sample->add_flag("--json", options.json, json_help);
     on_run(sample, all, [&all] {
+        if (run::parse_join_string(all.sample.checkpoint))
+            std::swap(all.sample.checkpoint, all.sample.join_string);
         if (!all.sample.join_string.empty())
             return with_join_string(all.sample, in_trainer<run_sample>);
         if (!all.sample.checkpoint.empty()) return in_trainer<run_sample>(all.sample);
         return peer::report(
             {peer::ExitCode::bad_input,
-             "say which model draws: dedloc sample CHECKPOINT, or dedloc sample --join "
-             "STRING"});
+             "say which model is meant: dedloc sample CHECKPOINT, or dedloc sample STRING"});
     });
 }
 
@@ -449,6 +470,10 @@ void add_host_command(CLI::App& app, AllOptions& all) {
                      all.host.from,
                      "begin a new run, at step 0 and with a run file of its own, with the model of "
                      "a checkpoint (written as for --resume)");
+    host->add_option("--weights",
+                     all.host.weights,
+                     "begin a new run with a model in Hugging Face's format: a folder with "
+                     "config.json, model.safetensors and the tokenizer (language_model, albert)");
     add_repeated(*host, "--set", all.host.settings, set_help);
     host->add_flag("--open",
                    all.host.open,

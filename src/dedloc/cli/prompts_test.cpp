@@ -32,11 +32,15 @@ TEST(Prompts, are_the_lines_of_a_file_but_for_empty_ones_and_comments) {
 
 // The user's own command decides, unless the drawing failed.
 TEST(Prompts, are_drawn_before_the_users_own_command_runs) {
-    const std::string command = peer::sheet_command("/a/it's.txt", "/b/peer", "echo $1");
+    const std::string command = peer::sheet_command("/a/it's.txt", "/b/peer", false, "echo $1");
     EXPECT_NE(command.find("sample \"$1\" --prompts '/a/it'\\''s.txt'"), std::string::npos)
         << command;
     EXPECT_LT(command.find("'/b/peer/prompts'"), command.find("echo $1"));
-    EXPECT_EQ(peer::sheet_command("/a/p.txt", "/b/peer", "").find("code="), std::string::npos);
+    const std::string texts = peer::sheet_command("/a/p.txt", "/b/peer", true, "");
+    EXPECT_NE(texts.find("--n 1 "), std::string::npos);
+    EXPECT_NE(texts.find("latest.txt"), std::string::npos);
+    EXPECT_EQ(peer::sheet_command("/a/p.txt", "/b/peer", false, "").find("code="),
+              std::string::npos);
 }
 
 TEST(RunTemplates, of_other_sizes_are_valid_run_files) {

@@ -264,15 +264,33 @@ std::string written(const TaskKind& kind, std::string_view settings) {
 
 }  // namespace
 
-Result<std::string> run_template(std::string_view task, std::string_view size) {
+namespace {
+
+Result<const TaskKind*> kind_with_template(std::string_view task) {
     static const TaskKind own = own_loop();
     const TaskKind* kind = task == own.schema.kind ? &own : tasks::find_task(task);
-    if (!kind || kind->run_template.settings.empty())
+    if (kind && !kind->run_template.settings.empty()) return kind;
+    return make_error(ErrorKind::bad_input,
+                      "there is no task '{}'; known: {}, {}",
+                      task.substr(0, 64),
+                      fmt::join(tasks::task_kinds(), ", "),
+                      own.schema.kind);
+}
+
+}  // namespace
+
+Result<std::string> run_template_for_weights(std::string_view task, const std::string& folder) {
+    DEDLOC_TRY(const TaskKind* kind, kind_with_template(task));
+    if (!kind->settings_for_weights)
         return make_error(ErrorKind::bad_input,
-                          "there is no task '{}'; known: {}, {}",
-                          task.substr(0, 64),
-                          fmt::join(tasks::task_kinds(), ", "),
-                          own.schema.kind);
+                          "the task {} does not begin with published weights; language_model does",
+                          task);
+    DEDLOC_TRY(const std::string settings, kind->settings_for_weights(folder));
+    return written(*kind, settings);
+}
+
+Result<std::string> run_template(std::string_view task, std::string_view size) {
+    DEDLOC_TRY(const TaskKind* kind, kind_with_template(task));
     const RunTemplate& source = kind->run_template;
     if (size.empty()) return written(*kind, source.settings);
     const auto found = source.sizes.find(std::string(size));

@@ -1,5 +1,5 @@
-// dedloc sample: pictures that a text-to-image model draws for prompts, at a checkpoint or at the
-// newest state of a run that is under way.
+// dedloc sample: pictures that a text-to-image model draws for prompts, or text that a language
+// model writes behind them, at a checkpoint or at the newest state of a run that is under way.
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +8,7 @@
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/visitor.h"
+#include "dedloc/cli/written_texts.h"
 #include "dedloc/images/picture.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/peer/exit_codes.h"
@@ -17,6 +18,7 @@
 #include "dedloc/peer/run_files.h"
 #include "dedloc/peer/say.h"
 #include "dedloc/replica/model_state.h"
+#include "dedloc/tasks/registry.h"
 #include "dedloc/text/cache.h"
 
 namespace dedloc::cli {
@@ -24,6 +26,8 @@ namespace {
 
 constexpr std::uint32_t shown_side_min = 64;      // smaller pictures are enlarged
 constexpr std::size_t pictures_drawn_max = 4096;  // of one call
+constexpr std::size_t pictures_usual = 16;        // of each prompt
+constexpr const char* usual_sheet = "grid.png";
 
 peer::Outcome<Visited> of_checkpoint(const SampleOptions& options, const tasks::TaskOptions& task) {
     const auto found = find_checkpoint(options.checkpoint);
@@ -51,33 +55,30 @@ Result<std::vector<std::string>> prompts_of(const SampleOptions& options) {
         prompts.insert(prompts.end(), more.begin(), more.end());
     }
     DEDLOC_TRY_VOID(peer::check_prompts(prompts));
-    if (prompts.size() * options.count > pictures_drawn_max)
-        return make_error(ErrorKind::bad_input,
-                          "{} prompts of {} pictures are more than {}",
-                          prompts.size(),
-                          options.count,
-                          pictures_drawn_max);
     return prompts;
 }
 
 // A prompt alone fills a square; several have a row each.
-Ok write_grid(const SampleOptions& options, const tasks::Drawing& drawing, std::size_t prompts) {
+Ok write_grid(const std::string& path,
+              const tasks::Drawing& drawing,
+              std::size_t prompts,
+              std::size_t count) {
     std::vector<images::Picture> shown;
     for (const images::Picture& picture : drawing.pictures)
         shown.push_back(images::enlarged(
             picture, std::max((shown_side_min + picture.width - 1) / picture.width, 1u)));
-    auto columns = static_cast<std::uint32_t>(options.count);
+    auto columns = static_cast<std::uint32_t>(count);
     if (prompts == 1)
-        columns =
-            static_cast<std::uint32_t>(std::ceil(std::sqrt(static_cast<double>(options.count))));
+        columns = static_cast<std::uint32_t>(std::ceil(std::sqrt(static_cast<double>(count))));
     const Bytes png = images::encode_png(images::contact_sheet(shown, columns));
-    return text::write_file(options.output, as_text(png));
+    return text::write_file(path, as_text(png));
 }
 
 void tell(const SampleOptions& options,
           const Visited& from,
           const std::vector<std::string>& prompts,
-          const tasks::Drawing& drawing) {
+          const tasks::Drawing& drawing,
+          const std::string& path) {
     for (const std::string& remark : drawing.remarks) peer::say(stderr, "dedloc: {}\n", remark);
     if (options.json) {
         const nlohmann::ordered_json json{{"ok", true},
@@ -86,7 +87,7 @@ void tell(const SampleOptions& options,
                                           {"prompts", prompts},
                                           {"pictures", drawing.pictures.size()},
                                           {"remarks", drawing.remarks},
-                                          {"file", options.output}};
+                                          {"file", path}};
         return peer::say(stdout, "{}\n", monitor::json_line(json));
     }
     peer::say(stdout,
@@ -94,8 +95,33 @@ void tell(const SampleOptions& options,
               from.run.name,
               from.state->step(),
               drawing.pictures.size(),
-              options.output);
+              path);
     for (const std::string& prompt : prompts) peer::say(stdout, "  {}\n", prompt);
+}
+
+int draw_all(const SampleOptions& options,
+             const Visited& from,
+             const std::vector<std::string>& prompts) {
+    const std::size_t count = options.count > 0 ? options.count : pictures_usual;
+    if (prompts.size() * count > pictures_drawn_max)
+        return peer::report({peer::ExitCode::bad_input,
+                             fmt::format("{} prompts of {} pictures are more than {}",
+                                         prompts.size(),
+                                         count,
+                                         pictures_drawn_max)});
+    const auto drawing = from.task->draw(replica::parameters_of(*from.state),
+                                         replica::buffers_of(*from.state),
+                                         {.prompts = prompts,
+                                          .count = count,
+                                          .top_k = options.top_k,
+                                          .temperature = options.temperature,
+                                          .seed = options.seed});
+    if (!drawing) return peer::report(peer::failure(drawing.error()));
+    const std::string path = options.output.empty() ? usual_sheet : options.output;
+    if (const Ok written = write_grid(path, *drawing, prompts.size(), count); !written)
+        return peer::report({peer::ExitCode::disk, written.error().message()});
+    tell(options, from, prompts, *drawing, path);
+    return 0;
 }
 
 }  // namespace
@@ -112,18 +138,9 @@ int run_sample(const SampleOptions& options) {
                     ? of_checkpoint(options, task)
                     : visit_run(options.join_string, options.directory, task, say_it);
     if (!from) return peer::report(from.failure());
-    const auto drawing = from->task->draw(replica::parameters_of(*from->state),
-                                          replica::buffers_of(*from->state),
-                                          {.prompts = *prompts,
-                                           .count = options.count,
-                                           .top_k = options.top_k,
-                                           .temperature = options.temperature,
-                                           .seed = options.seed});
-    if (!drawing) return peer::report(peer::failure(drawing.error()));
-    if (const Ok written = write_grid(options, *drawing, prompts->size()); !written)
-        return peer::report({peer::ExitCode::disk, written.error().message()});
-    tell(options, *from, *prompts, *drawing);
-    return 0;
+    const tasks::TaskKind* kind = tasks::find_task(from->run.task.kind);
+    if (kind && kind->writes_text) return write_texts(options, *from, *prompts);
+    return draw_all(options, *from, *prompts);
 }
 
 }  // namespace dedloc::cli

@@ -1,5 +1,5 @@
-// dedloc tokenizer train: a tokenizer from text. dedloc tokenizer show: what a tokenizer is, and
-// how it parts a text.
+// dedloc tokenizer train: a tokenizer from text, SentencePiece's or one of bytes. dedloc tokenizer
+// show: what a tokenizer is, and how it parts a text.
 
 #include <chrono>
 #include <cstdio>
@@ -12,6 +12,7 @@
 #include "dedloc/peer/say.h"
 #include "dedloc/tasks/text_section.h"
 #include "dedloc/text/cache.h"
+#include "dedloc/text/tokenizer_json.h"
 #include "dedloc/text/tokenizer_training.h"
 
 namespace dedloc::cli {
@@ -25,6 +26,7 @@ Result<text::TokenizerRecipe> recipe_of(const TokenizerTrainOptions& options) {
     const auto add = [&](std::string_view name, const std::string& value) {
         line += fmt::format("{}{}={}", line.empty() ? "" : "&", name, value);
     };
+    if (!options.kind.empty()) add("kind", options.kind);
     if (options.vocabulary > 0) add("vocabulary", std::to_string(options.vocabulary));
     if (!options.normalization.empty()) add("normalization", options.normalization);
     if (!options.rules.empty()) add("rules", options.rules);
@@ -32,7 +34,8 @@ Result<text::TokenizerRecipe> recipe_of(const TokenizerTrainOptions& options) {
     return text::parse_recipe(line);
 }
 
-Result<double> bytes_per_token(const text::Corpus& corpus, const text::Tokenizer& tokenizer) {
+Result<double> bytes_per_token(const text::Corpus& corpus,
+                               const text::LanguageTokenizer& tokenizer) {
     std::uint64_t bytes = 0;
     std::vector<std::uint32_t> ids;
     DEDLOC_TRY_VOID(corpus.visit_sentences(measured_bytes, [&](const std::string& sentence) {
@@ -65,7 +68,7 @@ Result<int> train(const TokenizerTrainOptions& options) {
         if (!quiet) peer::say(stderr, "  {:.0f} s so far …\n", seconds);
     };
     if (options.megabytes > 0) training.bytes = options.megabytes * 1'000'000;
-    DEDLOC_TRY(const auto tokenizer, text::train_tokenizer(*corpus, recipe, training));
+    DEDLOC_TRY(const auto tokenizer, text::train_language_tokenizer(*corpus, recipe, training));
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     DEDLOC_TRY(const double bytes, bytes_per_token(*corpus, *tokenizer));
@@ -95,14 +98,21 @@ Result<int> train(const TokenizerTrainOptions& options) {
     return 0;
 }
 
+// As a SentencePiece model of ours says it; a tokenizer.json says nothing of it.
+std::string recipe_of_file(const text::LanguageTokenizer& tokenizer) {
+    if (tokenizer.file_name() == text::tokenizer_json_name) return "bytes: tokenizer.json";
+    const auto pieces = text::Tokenizer::parse(tokenizer.file());
+    if (!pieces || !(*pieces)->recipe()) return "of another tool";
+    return text::to_string(*(*pieces)->recipe());
+}
+
 Result<int> show(const TokenizerShowOptions& options) {
-    DEDLOC_TRY(const auto tokenizer, text::Tokenizer::load(options.file));
-    const auto& recipe = tokenizer->recipe();
+    DEDLOC_TRY(const auto tokenizer, text::LanguageTokenizer::load(options.file));
     const auto ids = tokenizer->encode(options.text);
     std::vector<std::string> pieces;
     for (std::size_t i = 0; i < ids.size() && i < pieces_shown_max; ++i)
         pieces.emplace_back(tokenizer->piece(ids[i]));
-    const std::string recipe_text = recipe ? text::to_string(*recipe) : "of another tool";
+    const std::string recipe_text = recipe_of_file(*tokenizer);
     if (options.json) {
         const nlohmann::ordered_json json{{"ok", true},
                                           {"pieces", tokenizer->size()},

@@ -32,11 +32,12 @@ std::string this_program() {
 
 Ok check_prompts(const std::vector<std::string>& prompts) {
     if (prompts.empty())
-        return make_error(ErrorKind::bad_input,
-                          "say what to draw: --prompt \"…\", or --prompts FILE with one a line");
+        return make_error(
+            ErrorKind::bad_input,
+            "say what to draw or to go on with: --prompt \"…\", or --prompts FILE with one a line");
     if (prompts.size() > prompts_max)
         return make_error(ErrorKind::bad_input,
-                          "{} prompts are too many for one picture; at most {}",
+                          "{} prompts are too many for one page; at most {}",
                           prompts.size(),
                           prompts_max);
     for (const std::string& prompt : prompts)
@@ -63,16 +64,19 @@ Result<std::vector<std::string>> prompts_of_file(const std::string& path) {
 
 std::string sheet_command(const std::string& file,
                           const std::string& peer_directory,
+                          bool writes_text,
                           const std::string& then) {
     std::error_code error;
     const std::string prompts = fs::absolute(file, error).string();
     const std::string folder = fmt::format("{}/{}", peer_directory, sheets_folder);
     std::string command = fmt::format(
-        "mkdir -p -- {0} && {1} sample \"$1\" --prompts {2} --n 4 --threads 1 --device cpu --out "
-        "{0}/step-\"$2\".png && ln -sfn -- step-\"$2\".png {0}/latest.png",
+        "mkdir -p -- {0} && {1} sample \"$1\" --prompts {2} --n {3} --threads 1 --device cpu --out "
+        "{0}/step-\"$2\".{4} && ln -sfn -- step-\"$2\".{4} {0}/latest.{4}",
         quoted(folder),
         quoted(this_program()),
-        quoted(prompts));
+        quoted(prompts),
+        writes_text ? 1 : 4,
+        writes_text ? "txt" : "png");
     if (then.empty()) return command;
     return fmt::format("( {} ); code=$?; ( {}\n) || code=$?; exit $code", command, then);
 }

@@ -1,4 +1,4 @@
-// Prompts for pictures: from the command line, from a file, and at every checkpoint of a peer.
+// Prompts: from the command line, from a file, and at every checkpoint of a peer.
 //
 // Thread: any. Errors: bad_input (none, too many, too long), not_found, local_fault.
 
@@ -10,8 +10,8 @@
 
 namespace dedloc::peer {
 
-inline constexpr std::size_t prompts_max = 256;        // rows of a sheet
-inline constexpr std::size_t prompt_bytes_max = 2000;  // as a caption's
+inline constexpr std::size_t prompts_max = 256;            // rows of a sheet
+inline constexpr std::size_t prompt_bytes_max = 1u << 16;  // some more than a model's context takes
 inline constexpr std::size_t prompts_file_bytes_max = 1u << 20;
 inline constexpr const char* sheets_folder = "prompts";  // in a peer's folder
 
@@ -20,9 +20,11 @@ Result<std::vector<std::string>> prompts_of_file(const std::string& path);
 Ok check_prompts(const std::vector<std::string>& prompts);
 
 // A command for CheckpointHook that draws the prompts of `file` into prompts/step-N.png of the
-// peer's folder, and latest.png, and then runs `then` (empty: nothing).
+// peer's folder, and latest.png, and then runs `then` (empty: nothing). With `writes_text` a text
+// behind each goes into step-N.txt and latest.txt instead.
 std::string sheet_command(const std::string& file,
                           const std::string& peer_directory,
+                          bool writes_text,
                           const std::string& then);
 
 }  // namespace dedloc::peer

@@ -4,17 +4,26 @@
 
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/peer/prompts.h"
+#include "dedloc/tasks/registry.h"
 
 namespace dedloc::peer {
 
 namespace {
 
-HookOptions hook_options(const PeerOptions& options, const std::string& directory) {
+bool writes_text(const run::RunFile& run) {
+    const tasks::TaskKind* kind = tasks::find_task(run.task.kind);
+    return kind && kind->writes_text;
+}
+
+HookOptions hook_options(const PeerOptions& options,
+                         const run::RunFile& run,
+                         const std::string& directory) {
     HookOptions hook{.command = options.on_checkpoint,
                      .publish_directory = options.publish_directory,
                      .log_directory = directory};
     if (!options.watch_prompts.empty())
-        hook.command = sheet_command(options.watch_prompts, directory, options.on_checkpoint);
+        hook.command = sheet_command(
+            options.watch_prompts, directory, writes_text(run), options.on_checkpoint);
     return hook;
 }
 
@@ -33,7 +42,7 @@ SavedStates::SavedStates(const collab::CollaborationService& service,
       tell_(std::move(tell)),
       saver_(service, run),
       due_(run.checkpoint_every),
-      hook_(hook_options(options, directory), std::move(hook_tells)) {}
+      hook_(hook_options(options, run, directory), std::move(hook_tells)) {}
 
 void SavedStates::save(Snapshot snapshot) {
     keep_.also = hook_.holds();

@@ -73,11 +73,16 @@ Result<WarmStart> warm_start(const run::RunFile& run,
                                       layout,
                                       std::vector<float>(parameters.begin(), parameters.end()),
                                       std::vector<float>(buffers.begin(), buffers.end())));
-    const std::string why = why_no_moments(run, layout, source);
+    const std::string why =
+        source.weights_alone ? "weights have none" : why_no_moments(run, layout, source);
     if (why.empty()) {
         std::vector<state::Section> sections = start.state->sections();
         for (state::Section& section : sections) section = *source.state->find(section.name);
         DEDLOC_TRY(start.state, state::Snapshot::make(start.state->info(), std::move(sections)));
+    }
+    if (source.weights_alone) {
+        start.told = fmt::format("a new run begins at step 0 with the weights of {}", source.path);
+        return start;
     }
     start.told = fmt::format(
         "a new run begins at step 0 with the parameters and buffers of step {} ({}); {}",

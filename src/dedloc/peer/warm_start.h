@@ -1,4 +1,5 @@
-// The first state of a new run that begins with what an earlier one learned (dedloc host --from).
+// The first state of a new run that begins with what an earlier one learned (dedloc host --from),
+// or with published weights (--weights).
 //
 // Parameters and buffers are the checkpoint's; the step is 0, and so are all counts: schedule, stop
 // conditions and samples begin anew. The optimizer's moments come along where they mean the same to
@@ -26,6 +27,7 @@ struct WarmSource {
     // The optimizer of the run that it was saved in; none: its run file is another version's.
     std::optional<optim::OptimizerConfig> optimizer{};
     std::optional<run::TaskConfig> task{};
+    bool weights_alone = false;  // of a folder that no run of ours saved (--weights)
 };
 
 struct WarmStart {
