@@ -1,0 +1,132 @@
+"""A language model by two peers; text from the run that is under way and from a checkpoint; out in
+Hugging Face's format and in again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import harness
+from harness import ProcessTest
+
+RUN = """name = "language-test"
+[task]
+kind = "language_model"
+model = "llama"
+data = "text:words"
+[language_model]
+vocabulary = 400
+hidden = 32
+layers = 2
+heads = 4
+key_value_heads = 2
+feed_forward = 64
+positions = 64
+[text]
+tokenizer = "kind=byte_bpe&vocabulary=400"
+length = 32
+held_out_samples = 4
+window_samples = 64
+[batch]
+target = 16
+micro = 2
+[optimizer]
+kind = "adamw"
+[schedule]
+peak = 0.003
+[averaging]
+quorum_timeout = "3s"
+[checkpoint]
+every = 5
+[evaluate]
+every = 0
+"""
+
+
+class LanguageModel(ProcessTest):
+    seconds_max = 235
+    starting_s = 100  # libtorch, text and tokenizer, on a crowded machine
+
+    def setUp(self) -> None:
+        super().setUp()
+        if not self.has_libtorch():
+            self.skipTest("this dedloc has no libtorch")
+        words = self.folder / "data/words"
+        words.mkdir(parents=True)
+        for document in sorted((Path(__file__).parents[2] / "docs").glob("*.md"))[:12]:
+            shutil.copy(document, words / (document.stem + ".txt"))
+        self.data = ("--data", str(self.folder / "data"))
+
+    def cache(self, name: str) -> dict[str, str]:
+        """A user with a cache of their own, empty at first."""
+        return {**os.environ, "XDG_CACHE_HOME": str(self.folder / name)}
+
+    def run_file(self, more: str = "") -> str:
+        return self.write("run.toml", RUN + more)
+
+    def sampled(self, *words: str) -> dict:
+        done = self.dedloc("sample", *words, "--prompt", "The run", "--tokens", "8", "--json",
+                           seconds=self.starting_s)
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def test_two_peers_train_a_language_model_that_writes(self) -> None:
+        host = self.running_host(self.run_file(), more=self.data, env=self.cache("a"))
+        guest = self.join(host.join_string(), "guest", more=self.data, env=self.cache("b"))
+        self.until_shared_steps(6, host, guest, seconds=self.starting_s)
+        live = self.sampled(host.join_string())
+        self.assertGreater(live["step"], 0)
+        self.assertGreater(live["texts"][0]["tokens"], 0)
+        self.end_with_one_state(host, guest)
+        again = [self.sampled(str(host.directory), "--seed", "7") for _ in range(2)]
+        self.assertEqual(again[0]["texts"], again[1]["texts"])
+
+    def test_weights_go_out_and_begin_another_run(self) -> None:
+        stop = "[stop]\nsteps = 3\n"
+        host = self.host(self.run_file(stop), more=self.data, env=self.cache("a"))
+        self.assertEqual(host.end(self.starting_s), harness.OK, host.errors())
+        out = self.folder / "out"
+        done = self.dedloc("export", str(host.directory), "--to", str(out),
+                           seconds=self.starting_s)
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        done = self.dedloc("init", "language_model", "--weights", str(out), "-o",
+                           str(self.folder / "next.toml"))
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        settings = ["task.data=text:words", "stop.steps=1", "text.length=32", "batch.target=4",
+                    "batch.micro=2", "text.window_samples=64"]
+        options = [word for setting in settings for word in ("--set", setting)]
+        begun = self.host(str(self.folder / "next.toml"), "next",
+                          more=("--weights", str(out), *options, *self.data),
+                          env=self.cache("c"))
+        self.assertEqual(begun.end(self.starting_s), harness.OK, begun.errors())
+        self.assertEqual((out / "tokenizer.json").read_bytes(),
+                         next((self.folder / "next/files").iterdir()).read_bytes())
+
+    def test_bad_weights_and_prompts_are_named(self) -> None:
+        host = self.host(self.run_file("[stop]\nsteps = 1\n"), more=self.data)
+        self.assertEqual(host.end(self.starting_s), harness.OK, host.errors())
+        long = self.dedloc("sample", str(host.directory), "--prompt", "word " * 200,
+                           seconds=self.starting_s)
+        self.assertEqual(long.returncode, harness.BAD_INPUT)
+        self.expect_sentence(long.stderr, "tokens", "sees 64")
+        out = self.folder / "out"
+        done = self.dedloc("export", str(host.directory), "--to", str(out),
+                           seconds=self.starting_s)
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        weights = out / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-1000])
+        cut = self.host(self.run_file(), "cut", more=("--weights", str(out), *self.data))
+        self.assertEqual(cut.end(self.starting_s), harness.BAD_INPUT, cut.errors())
+        self.expect_sentence(cut.errors(), "cut short", "model.safetensors")
+        other = self.host(self.run_file(), "other",
+                          more=("--set", "language_model.layers=3", "--weights", str(out),
+                                *self.data))
+        self.assertEqual(other.end(self.starting_s), harness.BAD_INPUT, other.errors())
+        self.expect_sentence(other.errors(), "language_model.layers is 3", "2 in the weights")
+
+
+if __name__ == "__main__":
+    harness.main()
