@@ -315,6 +315,7 @@ Task<void> Validators::checked(CheckResult result) {
     };
     const auto again = co_await node_.workers.run(std::move(work));
     if (!again) co_return;
+    ++checks_made_;
     const auto still = rounds_.find(job.draw);
     if (still == rounds_.end()) co_return;
     if (job.reason == Reason::own_test) {

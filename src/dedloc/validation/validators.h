@@ -178,6 +178,7 @@ class Validators {
     std::atomic<std::size_t> waiting_{0};
     std::atomic<bool> holds_back_{false};
     std::uint64_t next_number_ = 1;
+    std::uint64_t checks_made_ = 0;
     std::uint32_t own_right_ = 0;  // in a row, since we erred
     p2p::Handlers handlers_;
     runtime::Scope scope_;
