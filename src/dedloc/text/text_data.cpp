@@ -46,8 +46,7 @@ Result<std::shared_ptr<const TextData>> TextData::open(const TextDataConfig& con
         .held_out = config.held_out};
     DEDLOC_TRY(
         data->corpus_,
-        open_corpus(
-            config.sources, {config.corpus_hash, config.corpus_sketch}, corpus_options));
+        open_corpus(config.sources, {config.corpus_hash, config.corpus_sketch}, corpus_options));
     if (!options.tokenizer_file.empty()) {
         DEDLOC_TRY(data->tokenizer_,
                    Tokenizer::load(options.tokenizer_file, config.tokenizer_hash));

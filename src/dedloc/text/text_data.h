@@ -44,7 +44,7 @@ inline constexpr std::uint32_t held_out_window = 512;
 
 // The text that all peers must have, where they must.
 struct ExpectedCorpus {
-    std::optional<Digest> hash{};                // its fingerprint
+    std::optional<Digest> hash{};                 // its fingerprint
     std::optional<folders::FileSketch> sketch{};  // of it, to say which files differ
 };
 
