@@ -18,7 +18,7 @@
 #include "dedloc/experts/grid_view.h"
 #include "dedloc/measure/need.h"
 #include "dedloc/monitor/json_line.h"
-#include "dedloc/p2p/identity_file.h"
+#include "dedloc/security/identity_file.h"
 
 #include "tests/common/exit_codes.h"
 #include "tests/process/peer_process.h"
@@ -260,7 +260,7 @@ PeerId ExpertsRun::id_of(const PeerProcess& server) const {
     const std::string key = "/identity.key";
     fs::create_directories(copy);
     fs::copy_file(server.directory() + key, copy + key, fs::copy_options::overwrite_existing);
-    return measure::need(p2p::load_or_create_identity(copy)).identity().id();
+    return measure::need(security::load_or_create_identity(copy)).identity().id();
 }
 
 PeerProcess& ExpertsRun::server_of(const PeerId& id) {

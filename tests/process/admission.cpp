@@ -10,9 +10,9 @@
 #include "dedloc/admission/admission_client.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_history.h"
-#include "dedloc/p2p/identity_file.h"
 #include "dedloc/run/join_string.h"
 #include "dedloc/security/hash.h"
+#include "dedloc/security/identity_file.h"
 #include "dedloc/wire/message.h"
 
 #include "tests/common/exit_codes.h"
@@ -133,7 +133,7 @@ void AdmissionRun::check_refusal(const std::string& name,
 
 void AdmissionRun::refuse(const Intruder& intruder, const std::string& string) {
     const std::string directory = folder() + "/" + intruder.name;
-    auto identity = p2p::load_or_create_identity(directory);
+    auto identity = security::load_or_create_identity(directory);
     if (!identity) return fail(identity.error().message());
     const PeerId own = identity->identity().id();
     if (intruder.token) {

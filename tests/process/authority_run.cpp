@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "dedloc/admission/admission_client.h"
-#include "dedloc/p2p/identity_file.h"
+#include "dedloc/security/identity_file.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::lab {
@@ -123,14 +123,14 @@ void AuthorityRun::use_a_key_twice() {
 // She signs for a guest by herself, with the right that she was given.
 void AuthorityRun::refuse_her_guest() {
     const std::string hers = folder() + "/" + co_organiser;
-    const auto identity = p2p::load_or_create_identity(hers);
+    const auto identity = security::load_or_create_identity(hers);
     std::ifstream file(hers + "/" + admission::token_file, std::ios::binary);
     const std::string token{std::istreambuf_iterator<char>(file), {}};
     const auto admitted = wire::decode<admission::Admitted>(as_bytes(token));
     if (!identity || !admitted || !admitted->delegation)
         return fail("the co-organiser's folder holds no right to let people in");
     const std::string directory = folder() + "/mallory";
-    auto guest = p2p::load_or_create_identity(directory);
+    auto guest = security::load_or_create_identity(directory);
     if (!guest) return fail(guest.error().message());
     const security::IdentitySigner signer(identity->identity());
     admission::Admitted own;

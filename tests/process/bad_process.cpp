@@ -14,7 +14,7 @@
 
 #include "dedloc/audit/audit.h"
 #include "dedloc/monitor/json_line.h"
-#include "dedloc/p2p/identity_file.h"
+#include "dedloc/security/identity_file.h"
 
 #include "tests/common/exit_codes.h"
 #include "tests/process/bowl_run.h"
@@ -160,7 +160,7 @@ class BadProcessRun {
     }
     bool start_liars(const std::string& join) {
         for (std::size_t i = 0; i < liars_count_; ++i) {
-            const auto key = p2p::load_or_create_identity(folder_ + "/" + liar_name(i));
+            const auto key = security::load_or_create_identity(folder_ + "/" + liar_name(i));
             if (!key) return fail(key.error().message());
             liar_ids_.push_back(key->identity().id());
         }

@@ -11,7 +11,7 @@
 #include "dedloc/audit/audit.h"
 #include "dedloc/consensus/messages.h"
 #include "dedloc/measure/median.h"
-#include "dedloc/p2p/identity_file.h"
+#include "dedloc/security/identity_file.h"
 #include "dedloc/wire/message.h"
 
 #include "tests/process/bowl_run.h"
@@ -492,7 +492,7 @@ void FaultRun::check_samples(const std::vector<std::string>& folders) {
     std::map<PeerId, const PeerProcess*> by_id;
     audit::AuditOptions options;
     for (const auto& peer : peers_) {
-        const auto identity = p2p::load_or_create_identity(peer->directory());
+        const auto identity = security::load_or_create_identity(peer->directory());
         if (!identity) return fail(identity.error().message());
         by_id[identity->identity().id()] = peer.get();
         if (kills_[peer.get()] > 0) options.killed.insert(identity->identity().id());

@@ -27,13 +27,13 @@
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
-#include "dedloc/p2p/identity_file.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/interrupts.h"
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/peer/say.h"
 #include "dedloc/run/join_string.h"
 #include "dedloc/runtime/child_process.h"
+#include "dedloc/security/identity_file.h"
 
 namespace dedloc::cli {
 namespace {
@@ -79,7 +79,7 @@ std::string last_lines(const std::string& path, std::size_t bytes_max) {
 
 // Reads whose folder this is (was) from its key.
 Result<PeerId> identity_in(const std::string& directory) {
-    DEDLOC_TRY(const auto locked, p2p::load_or_create_identity(directory));
+    DEDLOC_TRY(const auto locked, security::load_or_create_identity(directory));
     return locked.identity().id();
 }
 

@@ -12,14 +12,14 @@
 #include <thread>
 
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/service_policy.h"
-#include "dedloc/cli/service_unit.h"
 #include "dedloc/peer/cap_schedule.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/interrupts.h"
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/peer/peer_run.h"
 #include "dedloc/peer/say.h"
+#include "dedloc/peer/service_policy.h"
+#include "dedloc/peer/service_unit.h"
 #include "dedloc/run/join_string.h"
 #include "dedloc/runtime/child_process.h"
 #include "dedloc/runtime/machine.h"
@@ -89,7 +89,7 @@ std::vector<std::string> join_words(const ServiceOptions& options) {
 }
 
 std::optional<peer::Failure> check_options(const ServiceOptions& options) {
-    if (const auto hours = TrainingHours::parse(options.hours); !hours)
+    if (const auto hours = peer::TrainingHours::parse(options.hours); !hours)
         return peer::failure(hours.error());
     if (const auto caps = peer::caps_of_day(options.caps.max_up, options.caps.max_down); !caps)
         return peer::failure(caps.error());
@@ -123,17 +123,17 @@ std::optional<peer::Failure> install(const ServiceOptions& options, const std::s
     if (!string_path) return string_path.failure();
     std::error_code error;
     fs::create_directories(*folder, error);
-    ServiceUnit unit{.program = fs::absolute(program).lexically_normal().string(),
-                     .words = {"service", "run", "@" + *string_path},
-                     .run = "run " + join->run.short_hex(),
-                     .processor_percent = options.processor_percent};
+    peer::ServiceUnit unit{.program = fs::absolute(program).lexically_normal().string(),
+                           .words = {"service", "run", "@" + *string_path},
+                           .run = "run " + join->run.short_hex(),
+                           .processor_percent = options.processor_percent};
     for (std::string& word : join_words(options)) unit.words.push_back(std::move(word));
     if (!options.hours.empty()) unit.words.insert(unit.words.end(), {"--hours", options.hours});
     if (options.idle_minutes > 0)
         unit.words.insert(unit.words.end(), {"--idle", fmt::format("{}", options.idle_minutes)});
     const std::string name = unit_name(join->run);
     const std::string path = *folder + "/" + name;
-    if (const Ok written = peer::write_private_file(path, unit_text(unit)); !written)
+    if (const Ok written = peer::write_private_file(path, peer::unit_text(unit)); !written)
         return peer::failure(peer::ExitCode::disk, written.error());
     if (auto failed = systemctl({"daemon-reload"}, *string_path)) return failed;
     if (auto failed = systemctl({"enable", "--now", name}, *string_path)) return failed;
@@ -177,7 +177,7 @@ int minute_of_local_day() {
 // The peer of the service, which is there while it may be.
 class Supervisor {
   public:
-    Supervisor(const ServiceOptions& options, std::string program, TrainingHours hours)
+    Supervisor(const ServiceOptions& options, std::string program, peer::TrainingHours hours)
         : options_(options),
           program_(std::move(program)),
           hours_(std::move(hours)),
@@ -185,7 +185,7 @@ class Supervisor {
 
     void look() {
         const double now = peer::steady_seconds();
-        idle_.look(now, machine_use(child_ ? child_->pid() : 0));
+        idle_.look(now, peer::machine_use(child_ ? child_->pid() : 0));
         if (child_ && !child_->running()) ended(now);
         const bool may = may_train(now);
         if (may && !child_ && now >= next_start_) start(now);
@@ -234,8 +234,8 @@ class Supervisor {
 
     const ServiceOptions& options_;
     std::string program_;
-    TrainingHours hours_;
-    IdleWatch idle_;
+    peer::TrainingHours hours_;
+    peer::IdleWatch idle_;
     std::optional<runtime::ChildProcess> child_;
     double started_ = 0;
     double next_start_ = 0;
@@ -245,7 +245,7 @@ class Supervisor {
 std::optional<peer::Failure> supervise(const ServiceOptions& options, const std::string& program) {
     if (auto wrong = check_options(options)) return wrong;
     peer::catch_interrupts();
-    Supervisor supervisor(options, program, *TrainingHours::parse(options.hours));
+    Supervisor supervisor(options, program, *peer::TrainingHours::parse(options.hours));
     while (peer::interrupts() == 0) {
         supervisor.look();
         std::this_thread::sleep_for(service_look_time);

@@ -35,7 +35,7 @@ std::uint64_t random_seed() {
 }  // namespace
 
 struct Node::State {
-    explicit State(NodeOptions given, p2p::LockedIdentity identity)
+    explicit State(NodeOptions given, security::LockedIdentity identity)
         : options(std::move(given)),
           locked(std::move(identity)),
           identity_signer(locked.identity()) {}
@@ -51,7 +51,7 @@ struct Node::State {
     Task<void> stay_in_table();
 
     NodeOptions options;
-    p2p::LockedIdentity locked;
+    security::LockedIdentity locked;
     security::IdentitySigner identity_signer;
     security::IdentityVerifier identity_verifier;
     security::RememberingVerifier verifier{identity_verifier};
@@ -117,7 +117,8 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     if (!options.congestion_control.empty())
         DEDLOC_TRY_VOID(runtime::may_use_congestion_control(options.congestion_control));
     DEDLOC_TRY(auto disk, runtime::real_disk(options.directory));
-    DEDLOC_TRY(p2p::LockedIdentity identity, p2p::load_or_create_identity(options.directory));
+    DEDLOC_TRY(security::LockedIdentity identity,
+               security::load_or_create_identity(options.directory));
     auto state = std::make_unique<State>(std::move(options), std::move(identity));
     const runtime::Executor executor = state->loop.executor();
     state->disk = std::move(disk);

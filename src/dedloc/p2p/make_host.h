@@ -5,7 +5,7 @@
 // (docs/spec/rpc.md; reference: libp2p specs); circuit relay v2, DCUtR and AutoNAT (nat.h, which
 // also tells what a host found out).
 //
-//   auto identity = p2p::load_or_create_identity(directory);      // locked while it lives
+//   auto identity = security::load_or_create_identity(directory);      // locked while it lives
 //   p2p::HostOptions options{.executor = loop.executor(), .clock = *clock, .network = *network,
 //                            .random = random, .identity = identity->identity(),
 //                            .listen = {"/ip4/0.0.0.0/tcp/4001"}};
@@ -23,12 +23,12 @@
 
 #include "dedloc/base/random.h"
 #include "dedloc/p2p/host.h"
-#include "dedloc/p2p/identity_file.h"
 #include "dedloc/p2p/limits.h"
 #include "dedloc/p2p/nat.h"
 #include "dedloc/runtime/network.h"
 #include "dedloc/runtime/port_mapper.h"
 #include "dedloc/security/identity.h"
+#include "dedloc/security/identity_file.h"
 #include "dedloc/transport/limits.h"
 #include "dedloc/transport/upgrade.h"
 

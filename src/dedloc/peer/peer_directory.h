@@ -5,7 +5,7 @@
 //   <run>: first 8 hex digits of the run's hash; <n>: the lowest number whose identity is free, so
 //   that a restarted peer is itself again and a second one on the same machine is somebody else.
 //
-//   identity.key identity.lock   who the peer is (p2p/identity_file.h)
+//   identity.key identity.lock   who the peer is (security/identity_file.h)
 //   run.toml                     the run file
 //   join.txt                     a current join string; holds the run secret, so 0600
 //   way-back.txt                 the last one that named other peers; it stays when this peer ends

@@ -1,4 +1,4 @@
-#include "dedloc/cli/service_policy.h"
+#include "dedloc/peer/service_policy.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,7 +11,7 @@
 
 #include "dedloc/peer/cap_schedule.h"
 
-namespace dedloc::cli {
+namespace dedloc::peer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -28,8 +28,7 @@ int minute_of(std::string_view text) {
     const auto second = std::from_chars(minutes.data(), minutes.data() + minutes.size(), minute);
     const bool whole = first.ptr == hours.data() + hours.size() && first.ec == std::errc() &&
                        second.ptr == minutes.data() + minutes.size() && second.ec == std::errc();
-    if (!whole || hour < 0 || minute < 0 || minute > 59 ||
-        hour * 60 + minute > peer::minutes_of_day)
+    if (!whole || hour < 0 || minute < 0 || minute > 59 || hour * 60 + minute > minutes_of_day)
         return -1;
     return hour * 60 + minute;
 }
@@ -129,4 +128,4 @@ MachineUse machine_use(int child) {
     return use;
 }
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::peer

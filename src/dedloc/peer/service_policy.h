@@ -15,7 +15,7 @@
 #include "dedloc/base/result.h"
 #include "dedloc/base/time.h"
 
-namespace dedloc::cli {
+namespace dedloc::peer {
 
 inline constexpr double busy_share_max = 0.25;  // a video takes less; a build, or a game, more
 
@@ -55,4 +55,4 @@ class IdleWatch {
 // Looks at this machine; `child`: a process of ours, 0: none.
 MachineUse machine_use(int child);
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::peer

@@ -16,22 +16,22 @@
 #include "dedloc/base/result.h"
 #include "dedloc/security/identity.h"
 
-namespace dedloc::p2p {
+namespace dedloc::security {
 
 class LockedIdentity {
   public:
-    LockedIdentity(security::Identity identity, int lock_descriptor);
+    LockedIdentity(Identity identity, int lock_descriptor);
     ~LockedIdentity();  // unlocks
     LockedIdentity(LockedIdentity&& other) noexcept;
     LockedIdentity& operator=(LockedIdentity&&) = delete;
 
-    const security::Identity& identity() const { return identity_; }
+    const Identity& identity() const { return identity_; }
 
   private:
-    security::Identity identity_;
+    Identity identity_;
     int lock_descriptor_;
 };
 
 Result<LockedIdentity> load_or_create_identity(const std::string& directory);
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::security

@@ -1,4 +1,4 @@
-#include "dedloc/p2p/identity_file.h"
+#include "dedloc/security/identity_file.h"
 
 #include <cerrno>
 #include <cstring>
@@ -11,7 +11,7 @@
 
 #include "dedloc/base/log.h"
 
-namespace dedloc::p2p {
+namespace dedloc::security {
 
 namespace {
 
@@ -110,7 +110,7 @@ Ok write_key(const std::string& path, ByteView bytes) {
 
 }  // namespace
 
-LockedIdentity::LockedIdentity(security::Identity identity, int lock_descriptor)
+LockedIdentity::LockedIdentity(Identity identity, int lock_descriptor)
     : identity_(std::move(identity)), lock_descriptor_(lock_descriptor) {}
 
 LockedIdentity::LockedIdentity(LockedIdentity&& other) noexcept
@@ -133,12 +133,12 @@ Result<LockedIdentity> load_or_create_identity(const std::string& directory) {
     auto bytes = read_key(key_path);
     if (!bytes && bytes.error().kind() != ErrorKind::not_found) return std::move(bytes).error();
     if (!bytes) {
-        security::Identity made = security::Identity::generate();
+        Identity made = Identity::generate();
         const Bytes key = made.private_key();
         DEDLOC_TRY_VOID(write_key(key_path, key));
         return LockedIdentity(std::move(made), lock.release());
     }
-    auto identity = security::Identity::from_private_key(*bytes);
+    auto identity = Identity::from_private_key(*bytes);
     if (!identity)
         return make_error(ErrorKind::bad_input,
                           "{} is not an Ed25519 private key ({}); restore it from a backup, or "
@@ -148,4 +148,4 @@ Result<LockedIdentity> load_or_create_identity(const std::string& directory) {
     return LockedIdentity(*std::move(identity), lock.release());
 }
 
-}  // namespace dedloc::p2p
+}  // namespace dedloc::security

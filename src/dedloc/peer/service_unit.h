@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace dedloc::cli {
+namespace dedloc::peer {
 
 struct ServiceUnit {
     std::string program;             // absolute
@@ -17,4 +17,4 @@ struct ServiceUnit {
 
 std::string unit_text(const ServiceUnit& unit);
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::peer

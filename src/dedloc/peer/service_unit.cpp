@@ -1,8 +1,8 @@
-#include "dedloc/cli/service_unit.h"
+#include "dedloc/peer/service_unit.h"
 
 #include <fmt/format.h>
 
-namespace dedloc::cli {
+namespace dedloc::peer {
 namespace {
 
 // As systemd.syntax(7) and systemd.service(5) want it: in quotes, % and $ doubled.
@@ -49,4 +49,4 @@ std::string unit_text(const ServiceUnit& unit) {
         cap);
 }
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::peer

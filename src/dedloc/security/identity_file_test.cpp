@@ -1,4 +1,4 @@
-#include "dedloc/p2p/identity_file.h"
+#include "dedloc/security/identity_file.h"
 
 #include <filesystem>
 #include <fstream>
@@ -6,7 +6,7 @@
 
 #include "dedloc/base/log_sink.h"
 
-namespace dedloc::p2p {
+namespace dedloc::security {
 namespace {
 
 class IdentityFile : public ::testing::Test {
@@ -78,4 +78,4 @@ TEST_F(IdentityFile, in_a_place_that_cannot_be_written_is_explained) {
 }
 
 }  // namespace
-}  // namespace dedloc::p2p
+}  // namespace dedloc::security

@@ -1,8 +1,8 @@
-#include "dedloc/cli/service_policy.h"
+#include "dedloc/peer/service_policy.h"
 
 #include <gtest/gtest.h>
 
-namespace dedloc::cli {
+namespace dedloc::peer {
 namespace {
 
 constexpr int minutes(int hour, int minute = 0) { return hour * 60 + minute; }
@@ -41,4 +41,4 @@ TEST(IdleWatch, counts_from_the_last_key_and_the_last_work_of_others) {
 }
 
 }  // namespace
-}  // namespace dedloc::cli
+}  // namespace dedloc::peer
