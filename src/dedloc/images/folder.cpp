@@ -44,7 +44,8 @@ Result<ImageEntry> entry_of_line(const std::string& line) {
     ImageEntry entry{.path = text("file"), .label = 0, .caption = base::composed(text("caption"))};
     if (json.is_object() && json.contains("held_out"))
         entry.held_out = json["held_out"].is_boolean() && json["held_out"].get<bool>();
-    if (!json.is_object() || entry.path.empty() || !json.contains("caption"))
+    if (!json.is_object() || entry.path.empty() || !json.contains("caption") ||
+        !json["caption"].is_string())
         return make_error(ErrorKind::bad_input,
                           R"(it must be an object like {{"file": "a.png", "caption": "a hat"}})");
     if (entry.caption.find_first_not_of(" \t\r\n") == std::string::npos)

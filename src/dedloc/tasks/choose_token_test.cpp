@@ -11,7 +11,8 @@ namespace {
 std::vector<double> shares(const std::vector<float>& scores, const ChoiceOptions& options) {
     Random random(3);
     std::vector<double> counts(scores.size());
-    for (int i = 0; i < 20'000; ++i) counts[choose_token(scores, options, random)] += 1.0 / 20'000;
+    for (int i = 0; i < 20'000; ++i) ++counts[choose_token(scores, options, random)];
+    for (double& count : counts) count /= 20'000;
     return counts;
 }
 
