@@ -93,7 +93,7 @@ struct Environment {
 
     TimePoint now() const { return node.clock.now(); }
     const PeerId& me() const { return host.id(); }
-    // It said what a member may not say; but for contributions.
+    // Says that a member broke the protocol. Bad contributions have a way of their own.
     void complain_of(const PeerId& peer, std::string why) const {
         complaints.add(peer, now(), std::move(why));
     }

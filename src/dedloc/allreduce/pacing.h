@@ -31,7 +31,7 @@ class Pacing {
     // How long members that weigh nothing are waited for when all others are there: a moment, and
     // not at all when too many have let the others wait.
     Duration grace() const;
-    // It has let the others wait in vain.
+    // The others waited for this member in vain.
     void do_not_wait_for(std::uint32_t member);
     // Lost since the exchange began, and not back.
     bool is_gone(std::uint32_t member) const;

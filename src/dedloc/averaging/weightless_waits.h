@@ -21,7 +21,7 @@ class WeightlessWaits {
     bool waits_for(const PeerId& peer, TimePoint now) {
         return !failed_.contains(peer) && left_.has(now);
     }
-    // It let the others wait, and did not come.
+    // The others waited for this peer, and it did not come.
     void failed(const PeerId& peer, TimePoint now) {
         if (failed_.size() >= peers_most) failed_.clear();
         if (failed_.insert(peer).second) (void)left_.take(now);

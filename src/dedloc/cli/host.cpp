@@ -124,7 +124,7 @@ std::optional<peer::Failure> what_is_not_said(const HostOptions& options) {
     return std::nullopt;
 }
 
-// Those of --weights, if it was given.
+// Reads the folder that --weights names, if it was given.
 Ok take_weights(peer::PeerRunInput& input,
                 const std::optional<run::RunFile>& given,
                 const HostOptions& options) {

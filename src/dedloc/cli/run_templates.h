@@ -12,7 +12,7 @@ namespace dedloc::cli {
 
 // `size`: of RunTemplate::sizes; empty: the one to start from.
 Result<std::string> run_template(std::string_view task, std::string_view size = {});
-// One that goes on with a model in Hugging Face's format. bad_input: the task has none such.
+// A run file that goes on with a model in Hugging Face's format. bad_input: the task reads none.
 Result<std::string> run_template_for_weights(std::string_view task, const std::string& folder);
 // The same text as examples/demo.toml (a test compares).
 std::string_view demo_run_file();

@@ -33,7 +33,7 @@ class RunAccess {
     Ok start(const admission::Admitted& admitted);
     Task<void> stop();
 
-    // Whose device this peer is; empty: not known.
+    // The person who owns this peer; empty: not known.
     std::string person(const PeerId& peer) const { return authorizer_->person(peer); }
     void greet(const PeerId& peer);
     // Puts out whom the orders of this decision revoke; null: none is known.

@@ -20,7 +20,7 @@ class SlowLink {
     bool is_on() const { return back_off_.is_on(); }
     // Our contribution had this fate in a step, by a plan of `leader`.
     void decided(BackOff::Fate fate, const PeerId& leader);
-    // It rests, and there is a reason to begin again.
+    // This peer rests, and there is a reason to begin again.
     bool is_to_end() const;
     // True: it rested until now.
     bool end();

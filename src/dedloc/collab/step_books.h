@@ -21,7 +21,7 @@ class StepBooks {
     void committed(const consensus::Decision& decision,
                    const consensus::Plan& plan,
                    std::optional<TimePoint> planned);
-    // It was applied, and gave the state of this hash.
+    // Books a decision that was applied and gave the state of this hash.
     events::StepMade applied(const consensus::Decision& decision,
                              const consensus::Plan& plan,
                              const optim::StepReport& optimizer,

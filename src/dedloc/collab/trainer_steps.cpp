@@ -267,7 +267,7 @@ void TrainerSteps::tell_of_not_finite() {
 
 void TrainerSteps::end_back_off() {
     if (!slow_link_.end()) return;
-    // It computes the next step's samples already, if it keeps some of this one.
+    // A trainer that keeps some of this step's samples computes the next step's already.
     if (shared_.publisher.phase() == membership::Phase::waiting &&
         contributions_.computes_ahead() && !computes_at_.is_in_step)
         shared_.set_phase(membership::Phase::computing);

@@ -37,7 +37,7 @@ class Acceptor {
 
     Task<void> stop() { return scope_.stop(); }
     std::uint64_t incarnation() const { return incarnation_; }
-    // It has proposed what no honest peer would for the step that is open: it leads that no more.
+    // This peer proposed what no honest one would, and may not lead the open step any more.
     bool has_offended(const PeerId& proposer) const;
     bool may_vote() const;                                 // for the ledger's open instance
     bool may_lead() const;                                 // and can write its own vote down

@@ -133,7 +133,7 @@ struct Environment {
 
     TimePoint now() const { return node.clock.now(); }
     const PeerId& me() const { return host.id(); }
-    // It said what the protocol does not allow.
+    // Says that a peer broke the protocol.
     void complain_of(const PeerId& peer, std::string why) const {
         complaints.add(peer, now(), std::move(why));
     }
