@@ -12,6 +12,7 @@
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/say.h"
 #include "dedloc/runtime/child_process.h"
+#include "dedloc/runtime/program_beside.h"
 
 namespace dedloc::cli {
 namespace {
@@ -23,8 +24,7 @@ constexpr double drawing_seconds_max = 300;  // 3 s where the processor is idle
 
 Result<std::string> drawing_helper() {
     std::error_code status;
-    const fs::path self = fs::read_symlink("/proc/self/exe", status);
-    const std::string path = (self.parent_path() / drawing_program).string();
+    const std::string path = runtime::program_beside(drawing_program);
     if (fs::is_regular_file(path, status)) return path;
     return make_error(ErrorKind::local_fault,
                       "the helper program {} is not there; it is built and installed together with "

@@ -2,16 +2,22 @@
 
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "dedloc/peer/trainer_program.h"
 
 namespace dedloc::peer {
 
+std::vector<std::string> own_arguments() {
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    std::vector<std::string> words;
+    for (std::string word; std::getline(file, word, '\0');) words.push_back(std::move(word));
+    return words;
+}
+
 std::string called_as() {
-    std::ifstream words("/proc/self/cmdline", std::ios::binary);
-    std::string first;
-    std::getline(words, first, '\0');
-    return first.empty() ? "dedloc" : first;
+    const std::vector<std::string> words = own_arguments();
+    return words.empty() || words.front().empty() ? "dedloc" : words.front();
 }
 
 std::string own_program() {

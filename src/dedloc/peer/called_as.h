@@ -3,9 +3,12 @@
 
 #pragma once
 #include <string>
+#include <vector>
 
 namespace dedloc::peer {
 
+// All that was typed, the program's name first: what main() made of it may have changed.
+std::vector<std::string> own_arguments();
 std::string called_as();  // "build/release/bin/dedloc", "dedloc"
 // The path of the program that runs, however it was called: for children and for service managers,
 // who look in no PATH. Where it was replaced meanwhile: that of the new one.

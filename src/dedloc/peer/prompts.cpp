@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "dedloc/base/text_lines.h"
+#include "dedloc/peer/called_as.h"
 #include "dedloc/peer/peer_directory.h"
 
 namespace dedloc::peer {
@@ -21,11 +22,6 @@ std::string quoted(const std::string& text) {
             out += letter;
     }
     return out + "'";
-}
-
-std::string this_program() {
-    std::error_code error;
-    return fs::read_symlink("/proc/self/exe", error).string();
 }
 
 }  // namespace
@@ -73,7 +69,7 @@ std::string sheet_command(const std::string& file,
         "mkdir -p -- {0} && {1} sample \"$1\" --prompts {2} --n {3} --threads 1 --device cpu --out "
         "{0}/step-\"$2\".{4} && ln -sfn -- step-\"$2\".{4} {0}/latest.{4}",
         quoted(folder),
-        quoted(this_program()),
+        quoted(own_program()),
         quoted(prompts),
         writes_text ? 1 : 4,
         writes_text ? "txt" : "png");

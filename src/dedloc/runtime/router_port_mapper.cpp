@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "dedloc/runtime/deadline.h"
+#include "dedloc/runtime/program_beside.h"
 #include "dedloc/runtime/router_words.h"
 
 namespace dedloc::runtime {
@@ -91,12 +91,6 @@ Result<std::unique_ptr<Helper>> Helper::start(Executor executor, std::vector<std
     return std::unique_ptr<Helper>(new Helper(std::move(executor), ends[0], pid));
 }
 
-std::string helper_beside_this_program() {
-    std::error_code error;
-    const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-    return (self.parent_path() / helper_name).string();
-}
-
 // All that the helper says, up to the limit and one byte.
 Task<Result<std::string>> hear(Executor executor, std::vector<std::string> command) {
     auto started = Helper::start(std::move(executor), std::move(command));
@@ -149,7 +143,7 @@ class RouterPortMapper final : public PortMapper {
 std::unique_ptr<PortMapper> router_port_mapper(Executor executor,
                                                Clock& clock,
                                                std::string program) {
-    if (program.empty()) program = helper_beside_this_program();
+    if (program.empty()) program = program_beside(helper_name);
     return std::make_unique<RouterPortMapper>(std::move(executor), clock, std::move(program));
 }
 

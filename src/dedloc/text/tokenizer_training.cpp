@@ -7,6 +7,7 @@
 #include "dedloc/base/file.h"
 #include "dedloc/base/log.h"
 #include "dedloc/runtime/child_process.h"
+#include "dedloc/runtime/program_beside.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/text/byte_pairs_training.h"
 #include "dedloc/text/cache.h"
@@ -24,11 +25,8 @@ constexpr std::size_t log_bytes_max = 1u << 20;
 
 Result<std::string> helper_program(const TrainingOptions& options) {
     std::error_code error;
-    std::string path = options.program;
-    if (path.empty()) {
-        const fs::path self = fs::read_symlink("/proc/self/exe", error);
-        path = (self.parent_path() / helper_name).string();
-    }
+    const std::string path =
+        options.program.empty() ? runtime::program_beside(helper_name) : options.program;
     if (!fs::is_regular_file(path, error))
         return make_error(ErrorKind::local_fault,
                           "the helper program {} is not there; it is built and installed together "
