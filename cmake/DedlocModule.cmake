@@ -10,9 +10,10 @@
 #   DedlocPrecompiled.cmake; without, base's.
 # TEST_MODULES: modules that only the tests use (sim).
 # Sources are compiled in batches (dedloc_batches): half the time of a clean build.
+# LIBRARY_ONLY: a second library of the same folder; neither its tests nor what is installed.
 # EXCLUDE: stems of files that this build leaves out (flat_module: flat_module.cpp and its tests).
 function(dedloc_module NAME)
-    cmake_parse_arguments(MODULE "COROUTINES" "PRECOMPILED" "MODULES;LIBRARIES;TEST_MODULES;TEST_LIBRARIES;EXCLUDE" ${ARGN})
+    cmake_parse_arguments(MODULE "COROUTINES;LIBRARY_ONLY" "PRECOMPILED" "MODULES;LIBRARIES;TEST_MODULES;TEST_LIBRARIES;EXCLUDE" ${ARGN})
     file(GLOB all CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
     foreach(stem IN LISTS MODULE_EXCLUDE)
         list(FILTER all EXCLUDE REGEX "/${stem}(_test|_fuzz|_bench)?\\.cpp$")
@@ -46,6 +47,10 @@ function(dedloc_module NAME)
     target_link_libraries(dedloc_${NAME} ${scope} dedloc_settings ${modules} ${MODULE_LIBRARIES})
     if(MODULE_COROUTINES)
         target_link_libraries(dedloc_${NAME} ${scope} dedloc_asio)
+    endif()
+
+    if(MODULE_LIBRARY_ONLY)
+        return()
     endif()
 
     if(CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/src/")

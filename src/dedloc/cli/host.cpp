@@ -37,19 +37,20 @@ peer::Outcome<FoundCheckpoint> checkpoint_at(const std::string& path) {
     return *std::move(found);
 }
 
-tasks::TaskOptions task_options(const peer::PeerOptions& options) {
-    return {.device = options.device,
-            .threads_count = options.threads,
-            .data_directory = options.data_directory,
-            .progress = peer::task_progress(options.quiet || options.json)};
+tasks::TaskOptions task_options(const HostOptions& options) {
+    const peer::PeerOptions& peer = options.peer;
+    return {.device = peer.device,
+            .threads_count = peer.threads,
+            .data_directory = peer.data_directory,
+            .weights_directory = options.weights,
+            .progress = peer::task_progress(peer.quiet || peer.json)};
 }
 
 // The model that it begins with decides what the file leaves open, or this machine does.
 Result<run::RunFile> given_run(const HostOptions& options,
                                const std::optional<peer::WarmSource>& from) {
     DEDLOC_TRY(run::RunFile run, given_run_file(options.run_file, options.settings));
-    tasks::TaskOptions task = task_options(options.peer);
-    task.weights_directory = options.weights;
+    const tasks::TaskOptions task = task_options(options);
     if (from) {
         DEDLOC_TRY_VOID(peer::inherit(run.task, *from));
         DEDLOC_TRY_VOID(peer::restore_run_files(from->path, run.task, task));
@@ -129,9 +130,7 @@ Ok take_weights(peer::PeerRunInput& input,
                 const std::optional<run::RunFile>& given,
                 const HostOptions& options) {
     if (options.weights.empty()) return {};
-    tasks::TaskOptions task = task_options(options.peer);
-    task.weights_directory = options.weights;
-    DEDLOC_TRY(input.from, published_weights(*given, std::move(task)));
+    DEDLOC_TRY(input.from, published_weights(*given, task_options(options)));
     return {};
 }
 
@@ -170,7 +169,7 @@ peer::Outcome<peer::PeerRunInput> hosting(const HostOptions& options) {
         if (given && !given->access) given->access = saved->access;  // which the host wrote
         if (given && run::run_hash(*given) != run::run_hash(*saved))
             return peer::Failure{peer::ExitCode::different_run, different_run(*given, *saved)};
-        const auto task = task_options(options.peer);
+        const auto task = task_options(options);
         if (const Ok restored = peer::restore_run_files(found->path, saved->task, task); !restored)
             return peer::failure(restored.error());
         // Elsewhere its checkpoints would go on, and this folder would stay behind: resumed once

@@ -262,10 +262,6 @@ std::string written(const TaskKind& kind, std::string_view settings) {
     return text;
 }
 
-}  // namespace
-
-namespace {
-
 Result<const TaskKind*> kind_with_template(std::string_view task) {
     static const TaskKind own = own_loop();
     const TaskKind* kind = task == own.schema.kind ? &own : tasks::find_task(task);

@@ -73,8 +73,7 @@ Result<WarmStart> warm_start(const run::RunFile& run,
                                       layout,
                                       std::vector<float>(parameters.begin(), parameters.end()),
                                       std::vector<float>(buffers.begin(), buffers.end())));
-    const std::string why =
-        source.weights_alone ? "weights have none" : why_no_moments(run, layout, source);
+    const std::string why = why_no_moments(run, layout, source);
     if (why.empty()) {
         std::vector<state::Section> sections = start.state->sections();
         for (state::Section& section : sections) section = *source.state->find(section.name);

@@ -1,6 +1,5 @@
-// The weights of a module as a safetensors file: fp32 parameters and buffers under the names that
-// they have in the module. What BatchNorm counts in integers is no part of a state, and changes no
-// answer.
+// The weights of a module as a safetensors file: fp32 tensors under the names that they have in the
+// module. What BatchNorm counts in integers is no part of a state, and changes no answer.
 //
 // Only for files that see libtorch. Thread: any. Cost: a copy of the weights.
 
@@ -14,23 +13,39 @@
 
 namespace dedloc::tasks {
 
-// `model`: its name, in the file's metadata.
-inline Bytes module_weights(const torch::nn::Module& module, std::string model) {
-    Safetensors file;
-    file.metadata["format"] = "pt";
-    file.metadata["model"] = std::move(model);
-    std::vector<torch::Tensor> kept;
-    const auto add = [&](const std::string& key, const torch::Tensor& tensor) {
+class WeightsFile {
+  public:
+    WeightsFile() { file_.metadata["format"] = "pt"; }  // Hugging Face's reader insists
+
+    void describe(const std::string& key, std::string value) {
+        file_.metadata[key] = std::move(value);
+    }
+    // Tensors of other types than fp32 are left out.
+    void add(const std::string& key, const torch::Tensor& tensor) {
         if (tensor.scalar_type() != torch::kFloat32) return;
-        kept.push_back(tensor.detach().cpu().contiguous());
-        const auto* bytes = static_cast<const std::uint8_t*>(kept.back().data_ptr());
-        file.tensors[key] = {.type = SafetensorsType::f32,
-                             .shape = kept.back().sizes().vec(),
-                             .data = ByteView(bytes, kept.back().nbytes())};
-    };
-    for (const auto& item : module.named_parameters()) add(item.key(), item.value());
-    for (const auto& item : module.named_buffers()) add(item.key(), item.value());
-    return encode_safetensors(file);
+        kept_.push_back(tensor.detach().cpu().contiguous());
+        const auto* bytes = static_cast<const std::uint8_t*>(kept_.back().data_ptr());
+        file_.tensors[key] = {.type = SafetensorsType::f32,
+                              .shape = kept_.back().sizes().vec(),
+                              .data = ByteView(bytes, kept_.back().nbytes())};
+    }
+    void add_parameters(const torch::nn::Module& module) {
+        for (const auto& item : module.named_parameters()) add(item.key(), item.value());
+    }
+    Bytes encoded() const { return encode_safetensors(file_); }
+
+  private:
+    Safetensors file_;
+    std::vector<torch::Tensor> kept_;  // the file views them
+};
+
+// Parameters and buffers. `model`: its name, in the file's metadata.
+inline Bytes module_weights(const torch::nn::Module& module, std::string model) {
+    WeightsFile file;
+    file.describe("model", std::move(model));
+    file.add_parameters(module);
+    for (const auto& item : module.named_buffers()) file.add(item.key(), item.value());
+    return file.encoded();
 }
 
 }  // namespace dedloc::tasks

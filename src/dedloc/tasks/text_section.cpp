@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "dedloc/base/log.h"
 #include "dedloc/text/source.h"
 #include "dedloc/text/tokenizer.h"
 
@@ -14,6 +15,14 @@ namespace fs = std::filesystem;
 
 constexpr const char* own_tokenizer = "tokenizer.model";     // in the data folder
 constexpr const char* published_tokenizer = "spiece.model";  // beside weights
+
+// In the section [text], which is there.
+void set_tokenizer_hash(run::TaskConfig& task, const std::string& hash) {
+    run::Section section = *task.section(text_section_name);
+    for (run::Section::Field& field : section.fields)
+        if (field.key == "tokenizer_hash") field.value = hash;
+    task.set_section(std::move(section));
+}
 
 }  // namespace
 
@@ -31,6 +40,36 @@ Result<std::optional<Digest>> hash_from(const char* field, const std::string& te
                       undecided_hash);
 }
 
+Ok check_held_out_share(double share) {
+    if (share > 0) return {};
+    return make_error(ErrorKind::bad_input,
+                      "text.held_out: {} leaves no text to evaluate on; give a fraction above 0, "
+                      "such as 0.02",
+                      share);
+}
+
+Ok check_held_out(std::uint64_t samples, std::uint64_t wanted, double share) {
+    if (samples == 0) return make_error(ErrorKind::bad_input, "text.held_out: no text is held out");
+    if (samples < wanted)
+        log(LogLevel::warning,
+            "tasks",
+            "evaluations have {} samples, not text.held_out_samples = {}: so many are in the text "
+            "that is held out; raise text.held_out ({})",
+            samples,
+            wanted,
+            share);
+    return {};
+}
+
+Ok check_vocabulary(const char* field, std::int64_t rows, std::int64_t pieces) {
+    if (pieces <= rows) return {};
+    return make_error(ErrorKind::bad_input,
+                      "{}: {} are less than the tokenizer's {} pieces",
+                      field,
+                      rows,
+                      pieces);
+}
+
 Result<text::ExpectedCorpus> expected_corpus(const std::string& key) {
     text::ExpectedCorpus expected;
     if (key == hosts_corpus) return expected;
@@ -41,13 +80,6 @@ Result<text::ExpectedCorpus> expected_corpus(const std::string& key) {
     if (!sketch) return std::move(sketch).error().with_context("text.corpus_hash");
     expected.sketch = *std::move(sketch);
     return expected;
-}
-
-void set_tokenizer_hash(run::TaskConfig& task, const std::string& hash) {
-    run::Section section = *task.section(text_section_name);
-    for (run::Section::Field& field : section.fields)
-        if (field.key == "tokenizer_hash") field.value = hash;
-    task.set_section(std::move(section));
 }
 
 std::string corpus_key(const text::Corpus& corpus) {
@@ -82,11 +114,7 @@ Result<text::TextDataConfig> text_config(const run::TaskConfig& task) {
                           "text.masked must be above 0, and text.masked_as_mask + "
                           "text.masked_as_random at most 1, not {}",
                           shares);
-    if (keys.held_out <= 0)
-        return make_error(ErrorKind::bad_input,
-                          "text.held_out: {} leaves no text to evaluate on; give a fraction above "
-                          "0, such as 0.02",
-                          keys.held_out);
+    DEDLOC_TRY_VOID(check_held_out_share(keys.held_out));
     return result;
 }
 

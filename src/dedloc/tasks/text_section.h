@@ -20,6 +20,30 @@ inline constexpr const char* hosts_corpus = "host";
 // The hash in hexadecimal, and a sketch that says which files differ (folders/sketch.h).
 inline constexpr std::size_t corpus_key_bytes_max = 64 + 1 + folders::FileSketch::text_bytes;
 
+// Keys that all tasks with text have, in the places that they have there.
+template <typename Visitor, typename Self>
+void visit_text_files(Visitor& visit, Self& self) {
+    visit("tokenizer", self.tokenizer, run::Text{.bytes_max = 256});
+    visit("tokenizer_hash",
+          self.tokenizer_hash,
+          run::Text{.bytes_max = 64},
+          "none: of the tokenizer that the host trains or has");
+    visit("corpus_hash",
+          self.corpus_hash,
+          run::Text{.bytes_max = corpus_key_bytes_max},
+          "none: peers may have different text");
+}
+template <typename Visitor, typename Self>
+void visit_text_samples(Visitor& visit, Self& self) {
+    using run::Integers;
+    visit("held_out", self.held_out, run::Numbers{0, 0.5}, "of the text, for evaluation");
+    visit("held_out_samples", self.held_out_samples, Integers{1, 1u << 20});
+    visit("window_samples",
+          self.window_samples,
+          Integers{1, 1u << 20},
+          "within which samples of all sources are shuffled");
+}
+
 struct TextKeys {
     std::string tokenizer = "vocabulary=8192";    // recipe, text/recipe.h
     std::string tokenizer_hash = undecided_hash;  // of the file; none: the host decides
@@ -37,15 +61,7 @@ struct TextKeys {
     static void fields(Visitor& visit, Self& self) {
         using run::Integers;
         using run::Numbers;
-        visit("tokenizer", self.tokenizer, run::Text{.bytes_max = 256});
-        visit("tokenizer_hash",
-              self.tokenizer_hash,
-              run::Text{.bytes_max = 64},
-              "none: of the tokenizer that the host trains or has");
-        visit("corpus_hash",
-              self.corpus_hash,
-              run::Text{.bytes_max = corpus_key_bytes_max},
-              "none: peers may have different text");
+        visit_text_files(visit, self);
         visit("length", self.length, Integers{8, 8192}, "tokens of a sample at most");
         visit("pad_multiple", self.pad_multiple, Integers{1, 1024});
         visit("masked", self.masked, Numbers{0, 1}, "of the tokens are to be guessed; of those");
@@ -54,12 +70,7 @@ struct TextKeys {
               self.masked_as_random,
               Numbers{0, 1},
               "… so many replaced, the rest left as it is");
-        visit("held_out", self.held_out, Numbers{0, 0.5}, "of the text, for evaluation");
-        visit("held_out_samples", self.held_out_samples, Integers{1, 1u << 20});
-        visit("window_samples",
-              self.window_samples,
-              Integers{1, 1u << 20},
-              "within which samples of all sources are shuffled");
+        visit_text_samples(visit, self);
     }
 
     // Rows are padded to a multiple, which may be more than the longest sample.
@@ -80,11 +91,17 @@ void decide_text(const text::TextData& data, TextKeys& keys);
 // A SHA-256 in hexadecimal, or none. bad_input names the field.
 Result<std::optional<Digest>> hash_from(const char* field, const std::string& text);
 
+// bad_input: text.held_out leaves nothing to evaluate on.
+Ok check_held_out_share(double share);
+// Judges how many samples are held out: bad_input where there are none; says in the log that
+// evaluations have fewer than `wanted`.
+Ok check_held_out(std::uint64_t samples, std::uint64_t wanted, double share);
+// A tokenizer of more pieces than the model has rows would name what is not there. bad_input names
+// `field`.
+Ok check_vocabulary(const char* field, std::int64_t rows, std::int64_t pieces);
+
 // Reads text.corpus_hash.
 Result<text::ExpectedCorpus> expected_corpus(const std::string& key);
-
-// Sets text.tokenizer_hash in the task's section [text], which is there.
-void set_tokenizer_hash(run::TaskConfig& task, const std::string& hash);
 
 // Converts for the text module. bad_input: shares that make no sense, a hash that is none.
 Result<text::TextDataConfig> text_config(const run::TaskConfig& task);

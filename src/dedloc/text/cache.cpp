@@ -76,6 +76,16 @@ Ok write_file(const std::string& path, std::string_view content) {
     return {};
 }
 
+Result<std::vector<std::string>> write_files(const std::string& directory,
+                                             std::span<const NamedContent> files) {
+    std::vector<std::string> names;
+    for (const auto& [name, content] : files) {
+        names.emplace_back(name);
+        DEDLOC_TRY_VOID(write_file(directory + "/" + names.back(), content));
+    }
+    return names;
+}
+
 Ok alone_with(const std::string& path, const std::function<Ok()>& work) {
     const fs::path folder = fs::path(path).parent_path();
     std::error_code error;

@@ -8,9 +8,11 @@
 
 #pragma once
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "dedloc/base/result.h"
 
@@ -21,6 +23,12 @@ Result<std::string> default_cache_directory();
 
 // Whole or not at all.
 Ok write_file(const std::string& path, std::string_view content);
+
+// A file's name and its content.
+using NamedContent = std::pair<std::string_view, std::string_view>;
+// Each whole or not at all, into a folder that is there. Returns their names.
+Result<std::vector<std::string>> write_files(const std::string& directory,
+                                             std::span<const NamedContent> files);
 
 // Calls `work` while no other process is inside the same call with the same path (its folder is
 // made when it is missing).

@@ -99,7 +99,6 @@ Result<std::unique_ptr<const ChunkStream>> ChunkStream::open(
         Source source;
         source.index = i;
         source.seed = mixed(stream->seed_, 0x6F72646572, i);
-        source.samples_per_byte = rate;
         source.order = std::make_unique<BlockOrder>(blocks, rate, source.seed, options.shard);
         weights.push_back(stream->corpus_->source(i).weight);
         stream->sources_.push_back(std::move(source));

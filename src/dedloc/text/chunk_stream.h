@@ -83,7 +83,6 @@ class ChunkStream {
         std::size_t index = 0;    // in the corpus
         std::uint64_t share = 0;  // samples of a window
         std::uint64_t seed = 0;
-        double samples_per_byte = 0;
         std::unique_ptr<BlockOrder> order;
     };
     // The chunks of one block, maybe none, and the order in which they are taken.

@@ -1,5 +1,7 @@
 #include "dedloc/text/language_tokenizer.h"
 
+#include <algorithm>
+
 #include "dedloc/base/file.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/text/normalizer.h"
@@ -22,24 +24,13 @@ class PieceTokenizer final : public LanguageTokenizer {
     void encode(std::string_view text, std::vector<std::uint32_t>& ids) const override {
         tokenizer_->encode(text, ids);
     }
-    std::string decode(std::span<const std::int64_t> ids) const override {
-        std::string text;
-        for (const std::int64_t id : ids) {
-            if (id < 0 || id >= static_cast<std::int64_t>(size())) continue;
-            text += text_of(static_cast<std::uint32_t>(id));
-        }
-        if (text.starts_with(' ')) text.erase(0, 1);
-        return text;
-    }
     std::uint32_t size() const override { return tokenizer_->size(); }
     std::string_view piece(std::uint32_t id) const override { return tokenizer_->piece(id); }
-    std::size_t bytes_of(std::uint32_t id) const override { return text_of(id).size(); }
     std::uint32_t begin_id() const override { return tokenizer_->special().cls; }
     std::uint32_t end_id() const override { return tokenizer_->special().sep; }
     std::string_view file_name() const override { return "spiece.model"; }
 
-  private:
-    std::string text_of(std::uint32_t id) const {
+    std::string text_of(std::uint32_t id) const override {
         if (id == tokenizer_->special().unknown) return std::string(unknown_character);
         if (tokenizer_->is_special(id)) return {};
         std::string text;
@@ -51,7 +42,9 @@ class PieceTokenizer final : public LanguageTokenizer {
         }
         return text;
     }
+    bool drops_first_space() const override { return true; }
 
+  private:
     std::shared_ptr<const Tokenizer> tokenizer_;
 };
 
@@ -88,25 +81,35 @@ Result<std::shared_ptr<const LanguageTokenizer>> LanguageTokenizer::load(
     return tokenizer;
 }
 
+std::string LanguageTokenizer::decode(std::span<const std::int64_t> ids) const {
+    std::string text;
+    for (const std::int64_t id : ids)
+        if (id >= 0 && id < static_cast<std::int64_t>(size()))
+            text += text_of(static_cast<std::uint32_t>(id));
+    if (drops_first_space() && text.starts_with(' ')) text.erase(0, 1);
+    return text;
+}
+
 std::string TextFromIds::add(std::int64_t id) {
-    ids_.push_back(id);
-    const std::string text = tokenizer_.decode(ids_);
-    // The text of more ids begins with that of fewer, but for a character that was incomplete.
-    std::size_t end = text.size();
-    const std::size_t last = end == 0 ? 0 : character_boundary(text, end - 1);
-    if (last < end && first_character(std::string_view(text).substr(last)).bytes == 0 &&
-        end - last < character_bytes(text[last]))
+    const bool is_first = text_.empty();
+    if (id >= 0 && id < static_cast<std::int64_t>(tokenizer_.size()))
+        text_ += tokenizer_.text_of(static_cast<std::uint32_t>(id));
+    if (is_first && tokenizer_.drops_first_space() && text_.starts_with(' ')) told_ = 1;
+    // A character may be incomplete until the next id.
+    std::size_t end = text_.size();
+    const std::size_t last = end == 0 ? 0 : character_boundary(text_, end - 1);
+    if (last < end && first_character(std::string_view(text_).substr(last)).bytes == 0 &&
+        end - last < character_bytes(text_[last]))
         end = last;
     if (end <= told_) return {};
-    std::string added = text.substr(told_, end - told_);
+    std::string added = text_.substr(told_, end - told_);
     told_ = end;
     return valid_utf8(added);
 }
 
 std::string TextFromIds::finish() {
-    const std::string text = tokenizer_.decode(ids_);
-    std::string rest = told_ < text.size() ? text.substr(told_) : std::string();
-    told_ = text.size();
+    std::string rest = text_.substr(std::min(told_, text_.size()));
+    told_ = text_.size();
     return valid_utf8(rest);
 }
 

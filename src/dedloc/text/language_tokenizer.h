@@ -36,11 +36,15 @@ class LanguageTokenizer {
     // their ids, as in the `tokenizers` package.
     virtual void encode(std::string_view text, std::vector<std::uint32_t>& ids) const = 0;
     // Special pieces and ids out of range give nothing. The bytes may end within a character.
-    virtual std::string decode(std::span<const std::int64_t> ids) const = 0;
+    std::string decode(std::span<const std::int64_t> ids) const;
+    // Returns what one id adds to a text: as decode, but for the first space.
+    virtual std::string text_of(std::uint32_t id) const = 0;
+    // A text's first word carries a space that decode takes away.
+    virtual bool drops_first_space() const = 0;
     virtual std::uint32_t size() const = 0;  // ids are below
     virtual std::string_view piece(std::uint32_t id) const = 0;
     // Bytes of text that this id stands for; 0 for special ones.
-    virtual std::size_t bytes_of(std::uint32_t id) const = 0;
+    std::size_t bytes_of(std::uint32_t id) const { return text_of(id).size(); }
     // Stand before and behind every document; often the same.
     virtual std::uint32_t begin_id() const = 0;
     virtual std::uint32_t end_id() const = 0;
@@ -75,8 +79,8 @@ class TextFromIds {
 
   private:
     const LanguageTokenizer& tokenizer_;
-    std::vector<std::int64_t> ids_;
-    std::size_t told_ = 0;  // bytes of the text of ids_
+    std::string text_;      // of all ids, with the first space
+    std::size_t told_ = 0;  // bytes of text_, or not to be told
 };
 
 }  // namespace dedloc::text

@@ -460,17 +460,6 @@ void ByteTokenizer::encode_plain(std::string_view text,
     for (const std::string_view word : words_of(text, cutting_)) pairs_.encode_word(word, ids);
 }
 
-std::string ByteTokenizer::decode(std::span<const std::int64_t> ids) const {
-    std::string text;
-    for (const std::int64_t id : ids) {
-        if (id < 0 || id >= static_cast<std::int64_t>(pieces_.size())) continue;
-        const Piece& piece = pieces_[static_cast<std::size_t>(id)];
-        if (!piece.special) text += piece.bytes;
-    }
-    if (drops_first_space_ && text.starts_with(' ')) text.erase(0, 1);
-    return text;
-}
-
 std::string byte_tokenizer_json(const std::vector<BytePairsParts::Merge>& merges,
                                 const std::vector<std::string>& pieces) {
     // Appended: by its [] each key would be looked for among all before it.

@@ -59,12 +59,12 @@ class ByteTokenizer final : public LanguageTokenizer {
 
     using LanguageTokenizer::encode;
     void encode(std::string_view text, std::vector<std::uint32_t>& ids) const override;
-    std::string decode(std::span<const std::int64_t> ids) const override;
     std::uint32_t size() const override { return static_cast<std::uint32_t>(pieces_.size()); }
     std::string_view piece(std::uint32_t id) const override { return pieces_[id].shown; }
-    std::size_t bytes_of(std::uint32_t id) const override {
-        return pieces_[id].special ? 0 : pieces_[id].bytes.size();
+    std::string text_of(std::uint32_t id) const override {
+        return pieces_[id].special ? std::string() : pieces_[id].bytes;
     }
+    bool drops_first_space() const override { return drops_first_space_; }
     std::uint32_t begin_id() const override { return begin_; }
     std::uint32_t end_id() const override { return end_; }
     std::string_view file_name() const override { return tokenizer_json_name; }

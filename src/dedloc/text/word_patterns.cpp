@@ -132,12 +132,6 @@ std::optional<WordPattern> pattern_of(std::string_view regular_expression) {
     return std::nullopt;
 }
 
-std::string_view expression_of(WordPattern pattern) {
-    for (const auto& [known, expression] : expressions)
-        if (known == pattern) return expression;
-    return {};
-}
-
 void split_words(std::string_view text, WordPattern pattern, std::vector<std::string_view>& words) {
     for (std::size_t begin = 0; begin < text.size();) {
         const std::size_t end =

@@ -20,8 +20,6 @@ enum class WordPattern { gpt2, llama3, qwen2 };
 
 // By its regular expression; none: not one of those.
 std::optional<WordPattern> pattern_of(std::string_view regular_expression);
-// As files of tokenizers have it.
-std::string_view expression_of(WordPattern pattern);
 
 void split_words(std::string_view text, WordPattern pattern, std::vector<std::string_view>& words);
 

@@ -443,9 +443,18 @@ void FlatModule::forget_gradients() {
 
 void FlatModule::forget_sums() { sums_.clear(); }
 
+Result<std::vector<float>> parameters_of(std::shared_ptr<torch::nn::Module> model) {
+    DEDLOC_TRY(const FlatModule flat, FlatModule::make(std::move(model)));
+    std::vector<float> parameters(flat.layout().parameters_count);
+    flat.store(parameters, {});
+    return parameters;
+}
+
 Result<void> load_for_evaluation(std::shared_ptr<torch::nn::Module> model,
+                                 const torch::Device& device,
                                  std::span<const float> parameters,
                                  std::span<const float> buffers) {
+    model->to(device);
     DEDLOC_TRY(FlatModule flat, FlatModule::make(model));
     if (flat.layout().parameters_count != parameters.size() || !buffers.empty())
         return make_error(ErrorKind::bad_input,

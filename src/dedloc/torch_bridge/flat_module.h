@@ -122,10 +122,14 @@ class FlatModule {
     std::vector<std::int64_t> versions_;  // of parameters_, since they were loaded
 };
 
-// Makes a model whose state has no buffers ready to answer: loads the parameters, leaves training.
-// Errors: those of FlatModule; bad_input: sizes that do not fit.
+// Makes a model whose state has no buffers ready to answer: moves it to the device, loads the
+// parameters, leaves training. Errors: those of FlatModule; bad_input: sizes that do not fit.
 Result<void> load_for_evaluation(std::shared_ptr<torch::nn::Module> model,
+                                 const torch::Device& device,
                                  std::span<const float> parameters,
                                  std::span<const float> buffers);
+
+// The parameters of a model whose state has no buffers. Errors: those of FlatModule.
+Result<std::vector<float>> parameters_of(std::shared_ptr<torch::nn::Module> model);
 
 }  // namespace dedloc::torch_bridge

@@ -11,23 +11,13 @@
 #include "dedloc/base/file.h"
 #include "dedloc/tasks/language_model/decoder_json.h"
 #include "dedloc/tasks/language_model/language_model_weights.h"
+#include "dedloc/tasks/module_weights.h"
 #include "dedloc/text/language_tokenizer.h"
 
 namespace dedloc {
 namespace {
 
 constexpr std::size_t file_bytes_max = std::size_t{1} << 30;
-
-void put(tasks::Safetensors& file,
-         std::vector<torch::Tensor>& kept,
-         const std::string& name,
-         const torch::Tensor& tensor) {
-    kept.push_back(tensor.detach().to(torch::kFloat32).contiguous());
-    const auto* bytes = static_cast<const std::uint8_t*>(kept.back().data_ptr());
-    file.tensors[name] = {.type = tasks::SafetensorsType::f32,
-                          .shape = kept.back().sizes().vec(),
-                          .data = ByteView(bytes, kept.back().nbytes())};
-}
 
 Result<void> gradients(const std::string& folder, const std::string& in, const std::string& out) {
     DEDLOC_TRY(const std::string config,
@@ -50,16 +40,15 @@ Result<void> gradients(const std::string& folder, const std::string& in, const s
     const torch::Tensor logits = model.logits(batch);
     const auto loss = tasks::decoder_loss(logits, batch.labels);
     loss.sum.backward();
-    tasks::Safetensors file;
-    std::vector<torch::Tensor> kept;
-    put(file, kept, "logits", logits);
-    put(file, kept, "loss", loss.sum.view({1}));
+    tasks::WeightsFile file;
+    file.add("logits", logits);
+    file.add("loss", loss.sum.to(torch::kFloat32).view({1}));
     for (const auto& item : model.named_parameters()) {
         const torch::Tensor gradient = item.value().grad();
         const bool turned = tasks::Decoder::is_turned(sizes, item.key());
-        put(file, kept, "gradient." + item.key(), turned ? gradient.t() : gradient);
+        file.add("gradient." + item.key(), turned ? gradient.t() : gradient);
     }
-    const Bytes encoded = tasks::encode_safetensors(file);
+    const Bytes encoded = file.encoded();
     std::ofstream(out, std::ios::binary) << as_text(encoded);
     return {};
 }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "dedloc/base/log.h"
 #include "dedloc/base/random.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/tasks/albert/albert_model.h"
@@ -205,10 +204,10 @@ class AlbertTask final : public TrainingTask {
     Result<std::vector<std::string>> export_weights(const AlbertModel& model,
                                                     const std::string& directory) const {
         const Bytes weights = albert_safetensors(model);
-        DEDLOC_TRY_VOID(text::write_file(directory + "/model.safetensors", base::as_text(weights)));
-        DEDLOC_TRY_VOID(text::write_file(directory + "/spiece.model",
-                                         base::as_text(data_->tokenizer().file())));
-        return std::vector<std::string>{"model.safetensors", "spiece.model"};
+        const text::NamedContent files[] = {
+            {"model.safetensors", base::as_text(weights)},
+            {"spiece.model", base::as_text(data_->tokenizer().file())}};
+        return text::write_files(directory, files);
     }
     std::uint64_t held_out_count() const {
         return std::min(text_.held_out_samples, held_out_->samples_per_epoch());
@@ -280,8 +279,8 @@ Result<std::shared_ptr<AlbertModel>> AlbertTask::model_at(std::span<const float>
                                                           std::span<const float> buffers) const {
     if (experts_.mixture && !experts_.node) return experts_are_elsewhere();
     auto model = std::make_shared<AlbertModel>(sizes_, config_.seed, calls_of_experts());
-    model->to(torch::Device(device_));
-    DEDLOC_TRY_VOID(torch_bridge::load_for_evaluation(model, parameters, buffers));
+    DEDLOC_TRY_VOID(
+        torch_bridge::load_for_evaluation(model, torch::Device(device_), parameters, buffers));
     return model;
 }
 
@@ -319,18 +318,12 @@ Result<std::vector<std::string>> AlbertTask::export_model(std::span<const float>
     const Bytes weights = albert_safetensors(*model);
     const std::string config = albert_config_json(sizes_);
     const std::string tokenizer = albert_tokenizer_json(sizes_);
-    const std::pair<const char*, std::string_view> files[] = {
-        {"model.safetensors", base::as_text(weights)},
-        {"config.json", config},
-        {"model.pt", base::as_text(script)},
-        {"tokenizer_config.json", tokenizer},
-        {"spiece.model", base::as_text(data_->tokenizer().file())}};
-    std::vector<std::string> names;
-    for (const auto& [name, content] : files) {
-        DEDLOC_TRY_VOID(text::write_file(directory + "/" + name, content));
-        names.emplace_back(name);
-    }
-    return names;
+    const text::NamedContent files[] = {{"model.safetensors", base::as_text(weights)},
+                                        {"config.json", config},
+                                        {"model.pt", base::as_text(script)},
+                                        {"tokenizer_config.json", tokenizer},
+                                        {"spiece.model", base::as_text(data_->tokenizer().file())}};
+    return text::write_files(directory, files);
 }
 
 Result<std::vector<float>> AlbertTask::read_weights(const std::string& folder) const {
@@ -338,10 +331,7 @@ Result<std::vector<float>> AlbertTask::read_weights(const std::string& folder) c
     try {
         auto model = std::make_shared<AlbertModel>(sizes_, config_.seed, nullptr);
         DEDLOC_TRY_VOID(load_albert_folder(*model, folder));
-        DEDLOC_TRY(const auto flat, torch_bridge::FlatModule::make(model));
-        std::vector<float> parameters(flat.layout().parameters_count);
-        flat.store(parameters, {});
-        return parameters;
+        return torch_bridge::parameters_of(model);
     } catch (const std::exception& failure) {
         return make_error(
             ErrorKind::cannot_compute, "reading weights: libtorch says: {}", failure.what());
@@ -378,21 +368,10 @@ Result<std::shared_ptr<const TrainingTask>> make_albert(const run::TaskConfig& c
     own.tokenizer_file = tokenizer_in_data(options);
     DEDLOC_TRY(auto data, text::TextData::open(wanted, own));
     DEDLOC_TRY(auto held_out, data->held_out());
-    if (held_out->samples_per_epoch() == 0)
-        return make_error(ErrorKind::bad_input, "text.held_out: no text is held out");
-    if (held_out->samples_per_epoch() < keys.held_out_samples)
-        log(LogLevel::warning,
-            "tasks",
-            "evaluations have {} samples, not text.held_out_samples = {}: so many are in the text "
-            "that is held out; raise text.held_out ({})",
-            held_out->samples_per_epoch(),
-            keys.held_out_samples,
-            keys.held_out);
-    if (data->tokenizer().size() > sizes.vocabulary)
-        return make_error(ErrorKind::bad_input,
-                          "albert.vocabulary: {} are less than the tokenizer's {} pieces",
-                          sizes.vocabulary,
-                          data->tokenizer().size());
+    DEDLOC_TRY_VOID(
+        check_held_out(held_out->samples_per_epoch(), keys.held_out_samples, keys.held_out));
+    DEDLOC_TRY_VOID(
+        check_vocabulary("albert.vocabulary", sizes.vocabulary, data->tokenizer().size()));
     // The run names it by its hash alone from now on, and it is in nobody's cache yet.
     if (!options.weights_directory.empty())
         DEDLOC_TRY_VOID(

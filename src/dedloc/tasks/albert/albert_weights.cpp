@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dedloc/base/file.h"
+#include "dedloc/tasks/module_weights.h"
 
 namespace dedloc::tasks {
 
@@ -123,17 +124,9 @@ Ok load_albert_folder(AlbertModel& model, const std::string& folder) {
 }
 
 Bytes albert_safetensors(const AlbertModel& model) {
-    Safetensors file;
-    file.metadata["format"] = "pt";  // Hugging Face's reader insists
-    std::vector<Tensor> kept;
-    for (const auto& item : model.named_parameters()) {
-        kept.push_back(item.value().detach().cpu().contiguous());
-        const auto* bytes = static_cast<const std::uint8_t*>(kept.back().data_ptr());
-        file.tensors[item.key()] = {.type = SafetensorsType::f32,
-                                    .shape = kept.back().sizes().vec(),
-                                    .data = ByteView(bytes, kept.back().nbytes())};
-    }
-    return encode_safetensors(file);
+    WeightsFile file;
+    file.add_parameters(model);
+    return file.encoded();
 }
 
 std::string albert_config_json(const AlbertConfig& config) {

@@ -1,7 +1,5 @@
 // The task "language_model" as the registry knows it. No libtorch here.
 
-#include <filesystem>
-
 #include "dedloc/base/file.h"
 #include "dedloc/tasks/language_model/decoder_json.h"
 #include "dedloc/tasks/language_model/language_model_section.h"

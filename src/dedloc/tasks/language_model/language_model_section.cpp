@@ -63,11 +63,7 @@ Result<text::LanguageDataConfig> language_data_config(const run::TaskConfig& tas
     config.length = static_cast<std::uint32_t>(keys.length);
     config.window_samples = static_cast<std::uint32_t>(keys.window_samples);
     config.held_out = keys.held_out;
-    if (keys.held_out <= 0)
-        return make_error(ErrorKind::bad_input,
-                          "text.held_out: {} leaves no text to evaluate on; give a fraction above "
-                          "0, such as 0.02",
-                          keys.held_out);
+    DEDLOC_TRY_VOID(check_held_out_share(keys.held_out));
     return config;
 }
 

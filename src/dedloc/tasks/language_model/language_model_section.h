@@ -73,25 +73,12 @@ struct PackedTextKeys {
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         using run::Integers;
-        visit("tokenizer", self.tokenizer, run::Text{.bytes_max = 256});
-        visit("tokenizer_hash",
-              self.tokenizer_hash,
-              run::Text{.bytes_max = 64},
-              "none: of the tokenizer that the host trains or has");
-        visit("corpus_hash",
-              self.corpus_hash,
-              run::Text{.bytes_max = corpus_key_bytes_max},
-              "none: peers may have different text");
+        visit_text_files(visit, self);
         visit("length",
               self.length,
               Integers{8, 8192},
               "tokens of a sample: documents, one behind the other, none of which sees another");
-        visit("held_out", self.held_out, run::Numbers{0, 0.5}, "of the text, for evaluation");
-        visit("held_out_samples", self.held_out_samples, Integers{1, 1u << 20});
-        visit("window_samples",
-              self.window_samples,
-              Integers{1, 1u << 20},
-              "within which samples of all sources are shuffled");
+        visit_text_samples(visit, self);
     }
 };
 

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "dedloc/base/log.h"
 #include "dedloc/tasks/language_model/decoder.h"
 #include "dedloc/tasks/language_model/decoder_json.h"
 #include "dedloc/tasks/language_model/decoder_writer.h"
@@ -24,6 +22,8 @@
 namespace dedloc::tasks {
 
 namespace {
+
+constexpr const char* vocabulary_key = "language_model.vocabulary";
 
 // The scores of all words for each token limit an evaluation.
 std::uint64_t rows_evaluated(const DecoderConfig& sizes, std::uint64_t length) {
@@ -205,8 +205,8 @@ Result<std::unique_ptr<train::SampledModel>> LanguageModelTask::learner(const Pe
 Result<std::shared_ptr<Decoder>> LanguageModelTask::model_at(std::span<const float> parameters,
                                                              std::span<const float> buffers) const {
     auto model = std::make_shared<Decoder>(sizes_, config_.seed);
-    model->to(torch::Device(device_));
-    DEDLOC_TRY_VOID(torch_bridge::load_for_evaluation(model, parameters, buffers));
+    DEDLOC_TRY_VOID(
+        torch_bridge::load_for_evaluation(model, torch::Device(device_), parameters, buffers));
     return model;
 }
 
@@ -262,18 +262,12 @@ Result<std::vector<std::string>> LanguageModelTask::export_model(
     const std::string config = decoder_json(sizes_, tokens);
     const std::string generation = generation_config(tokens);
     const std::string tokenizer = tokenizer_config(*tokenizer_, sizes_.positions);
-    const std::pair<std::string_view, std::string_view> files[] = {
-        {"model.safetensors", as_text(weights)},
-        {"config.json", config},
-        {"generation_config.json", generation},
-        {tokenizer_->file_name(), as_text(tokenizer_->file())},
-        {"tokenizer_config.json", tokenizer}};
-    std::vector<std::string> names;
-    for (const auto& [name, content] : files) {
-        names.emplace_back(name);
-        DEDLOC_TRY_VOID(text::write_file(directory + "/" + names.back(), content));
-    }
-    return names;
+    const text::NamedContent files[] = {{"model.safetensors", as_text(weights)},
+                                        {"config.json", config},
+                                        {"generation_config.json", generation},
+                                        {tokenizer_->file_name(), as_text(tokenizer_->file())},
+                                        {"tokenizer_config.json", tokenizer}};
+    return text::write_files(directory, files);
 }
 
 Result<std::vector<std::string>> LanguageModelTask::sample_texts(std::uint64_t count) const {
@@ -290,10 +284,7 @@ Result<std::vector<float>> LanguageModelTask::read_weights(const std::string& fo
     try {
         auto model = std::make_shared<Decoder>(sizes_, config_.seed);
         DEDLOC_TRY_VOID(load_decoder_folder(*model, folder));
-        DEDLOC_TRY(const auto flat, torch_bridge::FlatModule::make(model));
-        std::vector<float> parameters(flat.layout().parameters_count);
-        flat.store(parameters, {});
-        return parameters;
+        return torch_bridge::parameters_of(model);
     } catch (const std::exception& failure) {
         return make_error(ErrorKind::cannot_compute,
                           "reading weights: libtorch says: {}",
@@ -313,31 +304,6 @@ Result<Writing> LanguageModelTask::write(std::span<const float> parameters,
     }
 }
 
-// A tokenizer of more pieces than the model has rows would name what is not there.
-Ok check_vocabulary(const DecoderConfig& sizes, const text::LanguageTokenizer& tokenizer) {
-    if (tokenizer.size() <= sizes.vocabulary) return {};
-    return make_error(ErrorKind::bad_input,
-                      "language_model.vocabulary: {} are less than the tokenizer's {} pieces",
-                      sizes.vocabulary,
-                      tokenizer.size());
-}
-
-Result<std::shared_ptr<const text::PackedStream>> held_out_of(const text::LanguageData& data,
-                                                              const PackedTextKeys& keys) {
-    DEDLOC_TRY(auto held_out, data.held_out());
-    if (held_out->samples_per_epoch() == 0)
-        return make_error(ErrorKind::bad_input, "text.held_out: no text is held out");
-    if (held_out->samples_per_epoch() < keys.held_out_samples)
-        log(LogLevel::warning,
-            "tasks",
-            "evaluations have {} samples, not text.held_out_samples = {}: so many are in the text "
-            "that is held out; raise text.held_out ({})",
-            held_out->samples_per_epoch(),
-            keys.held_out_samples,
-            keys.held_out);
-    return held_out;
-}
-
 }  // namespace
 
 Result<std::shared_ptr<const TrainingTask>> make_language_model(const run::TaskConfig& config,
@@ -349,7 +315,7 @@ Result<std::shared_ptr<const TrainingTask>> make_language_model(const run::TaskC
     torch_bridge::set_compute_threads(options.threads_count);
     if (options.unprepared) {
         DEDLOC_TRY(auto tokenizer, known_language_tokenizer(config, options));
-        DEDLOC_TRY_VOID(check_vocabulary(sizes, *tokenizer));
+        DEDLOC_TRY_VOID(check_vocabulary(vocabulary_key, sizes.vocabulary, tokenizer->size()));
         return std::shared_ptr<const TrainingTask>(std::make_shared<LanguageModelTask>(
             config, sizes, std::move(device), std::move(tokenizer), nullptr, nullptr));
     }
@@ -358,11 +324,15 @@ Result<std::shared_ptr<const TrainingTask>> make_language_model(const run::TaskC
     own.data_directory = options.data_directory;
     own.tokenizer_file = language_tokenizer_here(config, options);
     DEDLOC_TRY(auto data, text::LanguageData::open(wanted, own));
-    DEDLOC_TRY(auto held_out, held_out_of(*data, packed_text_keys(config)));
-    DEDLOC_TRY_VOID(check_vocabulary(sizes, *data->tokenizer()));
+    DEDLOC_TRY(auto held_out, data->held_out());
+    const PackedTextKeys keys = packed_text_keys(config);
+    DEDLOC_TRY_VOID(
+        check_held_out(held_out->samples_per_epoch(), keys.held_out_samples, keys.held_out));
     auto tokenizer = data->tokenizer();
+    DEDLOC_TRY_VOID(check_vocabulary(vocabulary_key, sizes.vocabulary, tokenizer->size()));
     // One from a folder is in nobody's cache yet, and the run names it by its hash alone.
-    DEDLOC_TRY_VOID(text::keep_language_tokenizer(tokenizer->file(), tokenizer->hash(), ""));
+    if (!own.tokenizer_file.empty())
+        DEDLOC_TRY_VOID(text::keep_language_tokenizer(tokenizer->file(), tokenizer->hash(), ""));
     return std::shared_ptr<const TrainingTask>(
         std::make_shared<LanguageModelTask>(config,
                                             sizes,

@@ -8,6 +8,7 @@
 
 #include "dedloc/base/file.h"
 #include "dedloc/tasks/language_model/decoder_json.h"
+#include "dedloc/tasks/module_weights.h"
 
 namespace dedloc::tasks {
 
@@ -162,19 +163,13 @@ Ok load_decoder_folder(Decoder& model, const std::string& folder) {
 }
 
 Bytes decoder_safetensors(const Decoder& model) {
-    Safetensors file;
-    file.metadata["format"] = "pt";  // Hugging Face's reader insists
-    std::vector<Tensor> kept;
+    WeightsFile file;
     for (const auto& item : model.named_parameters()) {
-        Tensor values = item.value().detach().cpu();
-        if (Decoder::is_turned(model.config(), item.key())) values = values.t();
-        kept.push_back(values.contiguous());
-        const auto* bytes = static_cast<const std::uint8_t*>(kept.back().data_ptr());
-        file.tensors[item.key()] = {.type = SafetensorsType::f32,
-                                    .shape = kept.back().sizes().vec(),
-                                    .data = ByteView(bytes, kept.back().nbytes())};
+        const Tensor values = item.value().detach().cpu();
+        const bool turned = Decoder::is_turned(model.config(), item.key());
+        file.add(item.key(), turned ? values.t() : values);
     }
-    return encode_safetensors(file);
+    return file.encoded();
 }
 
 }  // namespace dedloc::tasks

@@ -7,8 +7,8 @@
 
 #include "dedloc/replica/kept_averages.h"
 #include "dedloc/security/hash.h"
+#include "dedloc/tasks/module_weights.h"
 #include "dedloc/tasks/picture_folder.h"
-#include "dedloc/tasks/safetensors.h"
 #include "dedloc/tasks/sample_order.h"
 #include "dedloc/tasks/text_to_image/caption_tokens.h"
 #include "dedloc/tasks/text_to_image/sampler.h"
@@ -162,8 +162,8 @@ Result<std::unique_ptr<train::SampledModel>> TextToImageTask::learner(const Peer
 Result<std::shared_ptr<TextToImageModel>> TextToImageTask::model_at(
     std::span<const float> parameters, std::span<const float> buffers) const {
     auto model = std::make_shared<TextToImageModel>(sizes_, config_.seed);
-    model->to(torch::Device(device_));
-    DEDLOC_TRY_VOID(torch_bridge::load_for_evaluation(model, parameters, buffers));
+    DEDLOC_TRY_VOID(
+        torch_bridge::load_for_evaluation(model, torch::Device(device_), parameters, buffers));
     return model;
 }
 
@@ -222,28 +222,15 @@ Result<std::vector<std::string>> TextToImageTask::export_model(std::span<const f
                                                                std::span<const float> buffers,
                                                                const std::string& directory) const {
     DEDLOC_TRY(const auto model, model_at(parameters, buffers));
-    Safetensors file;
-    file.metadata["format"] = "pt";
-    std::vector<torch::Tensor> kept;
-    for (const auto& item : model->named_parameters()) {
-        kept.push_back(item.value().detach().cpu().contiguous());
-        const auto* bytes = static_cast<const std::uint8_t*>(kept.back().data_ptr());
-        file.tensors[item.key()] = {.type = SafetensorsType::f32,
-                                    .shape = kept.back().sizes().vec(),
-                                    .data = ByteView(bytes, kept.back().nbytes())};
-    }
-    const Bytes weights = encode_safetensors(file);
+    WeightsFile file;
+    file.add_parameters(*model);
+    const Bytes weights = file.encoded();
     const std::string config = config_json(sizes_, tokens_->codec->sizes());
-    std::vector<std::pair<const char*, std::string_view>> files = {
-        {"model.safetensors", base::as_text(weights)}, {"config.json", config}};
+    std::vector<text::NamedContent> files = {{"model.safetensors", base::as_text(weights)},
+                                             {"config.json", config}};
     if (!tokens_->codec->file().empty())
         files.emplace_back("image_codes.safetensors", base::as_text(tokens_->codec->file()));
-    std::vector<std::string> names;
-    for (const auto& [name, content] : files) {
-        DEDLOC_TRY_VOID(text::write_file(directory + "/" + name, content));
-        names.emplace_back(name);
-    }
-    return names;
+    return text::write_files(directory, files);
 }
 
 Result<std::vector<std::string>> TextToImageTask::sample_texts(std::uint64_t count) const {

@@ -78,16 +78,10 @@ class VisionClassifier final : public TrainingTask {
         DEDLOC_TRY(const Bytes script, vision_torchscript(*model.module));
         const Bytes weights = module_weights(*model.module, config_.model);
         const std::string words = vision_config_json(*model.module, config_.model);
-        const std::pair<const char*, std::string_view> files[] = {
-            {"model.safetensors", base::as_text(weights)},
-            {"config.json", words},
-            {"model.pt", base::as_text(script)}};
-        std::vector<std::string> names;
-        for (const auto& [name, content] : files) {
-            DEDLOC_TRY_VOID(text::write_file(directory + "/" + name, content));
-            names.emplace_back(name);
-        }
-        return names;
+        const text::NamedContent files[] = {{"model.safetensors", base::as_text(weights)},
+                                            {"config.json", words},
+                                            {"model.pt", base::as_text(script)}};
+        return text::write_files(directory, files);
     }
 
   private:
