@@ -2,13 +2,10 @@
 // yet: their contributions are checked, and that is how they come to weigh something. Identities
 // cost nothing, so that one in vain costs the others a moment only a few times, and then rarely.
 //
-// Pure. Thread: any. Limit: peers_most identities are remembered.
+// Pure. Thread: any. Limit: that of StrangersCredit.
 
 #pragma once
-#include <set>
-
-#include "dedloc/base/peer_id.h"
-#include "dedloc/base/token_bucket.h"
+#include "dedloc/base/strangers_credit.h"
 
 namespace dedloc::averaging {
 
@@ -16,21 +13,17 @@ class WeightlessWaits {
   public:
     static constexpr double burst = 8;
     static constexpr double per_s = 1.0 / 30;
-    static constexpr std::size_t peers_most = 512;
+    static constexpr std::size_t peers_most = StrangersCredit::peers_most;
 
     bool waits_for(const PeerId& peer, TimePoint now) {
-        return !failed_.contains(peer) && left_.has(now);
+        return !credit_.has_failed(peer) && credit_.is_left(now);
     }
     // The others waited for this peer, and it did not come.
-    void failed(const PeerId& peer, TimePoint now) {
-        if (failed_.size() >= peers_most) failed_.clear();
-        if (failed_.insert(peer).second) (void)left_.take(now);
-    }
-    void came(const PeerId& peer) { failed_.erase(peer); }
+    void failed(const PeerId& peer, TimePoint now) { credit_.failed(peer, now); }
+    void came(const PeerId& peer) { credit_.forgive(peer); }
 
   private:
-    TokenBucket left_{burst, per_s};
-    std::set<PeerId> failed_;
+    StrangersCredit credit_{burst, per_s};
 };
 
 }  // namespace dedloc::averaging

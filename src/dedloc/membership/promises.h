@@ -8,8 +8,7 @@
 #pragma once
 #include <set>
 
-#include "dedloc/base/peer_id.h"
-#include "dedloc/base/token_bucket.h"
+#include "dedloc/base/strangers_credit.h"
 
 namespace dedloc::membership {
 
@@ -17,10 +16,12 @@ class Promises {
   public:
     static constexpr double burst = 32;
     static constexpr double per_s = 1.0 / 15;
-    static constexpr std::size_t peers_most = 512;
+    static constexpr std::size_t peers_most = StrangersCredit::peers_most;
 
     // `contributed`: to a certified step.
-    bool are_believed(bool contributed, TimePoint now) { return contributed || left_.has(now); }
+    bool are_believed(bool contributed, TimePoint now) {
+        return contributed || credit_.is_left(now);
+    }
     // It claims samples for the open step, and has brought nothing to any.
     void made_by(const PeerId& peer) {
         if (open_.size() < peers_most) open_.insert(peer);
@@ -29,16 +30,14 @@ class Promises {
     // promise, which counts once of each.
     template <typename Contributed>
     void step_made(Contributed contributed, TimePoint now) {
-        if (broken_.size() >= peers_most) broken_.clear();
         for (const PeerId& peer : open_)
-            if (!contributed(peer) && broken_.insert(peer).second) (void)left_.take(now);
+            if (!contributed(peer)) credit_.failed(peer, now);
         open_.clear();
     }
 
   private:
-    TokenBucket left_{burst, per_s};
+    StrangersCredit credit_{burst, per_s};
     std::set<PeerId> open_;
-    std::set<PeerId> broken_;
 };
 
 }  // namespace dedloc::membership
