@@ -173,7 +173,7 @@ bool ProofRows::is_whole(std::uint32_t member) const {
 }
 
 // A contribution that is not in all parts is further from the others than it was.
-ProofRows::Size ProofRows::size(
+robust::StepSize ProofRows::size(
     const std::map<std::uint32_t, std::vector<robust::Row>>& rows) const {
     const FloatEnvironmentGuard guard;
     std::vector<std::vector<robust::Row>> whole;
@@ -185,7 +185,7 @@ ProofRows::Size ProofRows::size(
     }
     double squares = 0;
     for (const Average& average : looked_at_) squares = squares + average.squared_length;
-    Size size;
+    robust::StepSize size;
     size.length = std::sqrt(squares);
     size.distance = robust::typical_distance(whole.size() < 2 ? all : whole);
     if (all.size() < 2) size.distance = size.length;

@@ -19,6 +19,7 @@
 #include "dedloc/allreduce/centered_clip_reducer.h"
 #include "dedloc/base/shared_bytes.h"
 #include "dedloc/robust/rows.h"
+#include "dedloc/robust/step_size.h"
 #include "dedloc/runtime/workers.h"
 
 namespace dedloc::allreduce {
@@ -30,10 +31,6 @@ struct ReducedAverage {
 
 class ProofRows {
   public:
-    struct Size {
-        double length = 0;    // of the average
-        double distance = 0;  // of an honest contribution from the honest mean (robust/spread.h)
-    };
     // `averages`: one a part, in order, sound; of those without bytes there are no rows. `workers`
     // help.
     ProofRows(std::shared_ptr<const consensus::Plan> plan,
@@ -57,7 +54,7 @@ class ProofRows {
     Ok check_sums(std::uint32_t owner, const std::vector<const robust::Row*>& rows) const;
     // How long the average is, and how far honest contributions are from their mean; of one
     // contributor: how long it is. By the rows of all who weigh, by member.
-    Size size(const std::map<std::uint32_t, std::vector<robust::Row>>& rows) const;
+    robust::StepSize size(const std::map<std::uint32_t, std::vector<robust::Row>>& rows) const;
     // Must this member's rows be there before anything is certified?
     bool weighs_anywhere(std::uint32_t member) const;
 

@@ -15,14 +15,6 @@ Error not_proved(std::string_view why) {
     return make_error(ErrorKind::peer_broke_protocol, "a proposal is refused: {}", why);
 }
 
-std::vector<const robust::Row*> column_of(const RowTable& table,
-                                          std::size_t owner_place,
-                                          std::size_t members) {
-    std::vector<const robust::Row*> column(members, nullptr);
-    for (const auto& [member, rows] : table) column[member] = &rows[owner_place];
-    return column;
-}
-
 }  // namespace
 
 // All at once: one after another they would take longer than a voter is waited for. False: one is
@@ -202,7 +194,7 @@ Task<Result<void>> Judge::check_proof(std::shared_ptr<const consensus::Plan> pla
         if (proof->draw.parts[part].signed_bytes() != decision->parts[part].signed_bytes())
             co_return not_proved("its proof is of other averages");
     const auto table = rows_of(environment_.verifier, *plan, *proof);
-    if (table && decision->size != size_of_step(*rows, *table))
+    if (table && decision->size != rows->size(*table))
         co_return not_proved("it says of its size what its rows do not");
     if (environment_.options.bugs.rows_unchecked) co_return Result<void>();
     if (!contradicting_owners(proof->draw).empty())

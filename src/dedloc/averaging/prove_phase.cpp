@@ -34,14 +34,15 @@ Task<void> ProvePhase::prove(std::shared_ptr<Attempt> attempt, std::shared_ptr<O
     const auto proof = std::make_shared<Proof>();
     const bool answered = co_await rows(open, proof);
     if (!answered) co_return;
+    const auto table = rows_of(environment_.verifier, open->plan(), *proof);
+    if (!table) co_return;
     const bool right = co_await objections(open, proof);
     if (!right) co_return;
-    const bool adds_up = co_await sums(open, proof);
+    const bool adds_up = co_await sums(open, proof, *table);
     if (!adds_up) co_return;
     attempt->proof = store_.put(wire::encode(*proof));
     attempt->proved = proof->draw.parts;
-    const auto table = rows_of(environment_.verifier, open->plan(), *proof);
-    if (table) attempt->size = size_of_step(*open->rows, *table);
+    attempt->size = open->rows->size(*table);
 }
 
 // ---- asking -------------------------------------------------------------------------------------
@@ -182,11 +183,12 @@ Task<bool> ProvePhase::rows(std::shared_ptr<OpenProof> open, std::shared_ptr<Pro
         parts_.exchanges.state().failed_owners.failed(
             open->plan().members[owner].peer, environment_.now(), /*broke_protocol=*/true);
     if (!contradicting.empty()) co_return false;
-    co_return co_await complete_rows(open, proof, std::move(answers));
+    co_await complete_rows(open, proof, std::move(answers));
+    co_return true;
 }
 
 // An owner that gave us nothing may give it to others.
-Task<bool> ProvePhase::complete_rows(std::shared_ptr<OpenProof> open,
+Task<void> ProvePhase::complete_rows(std::shared_ptr<OpenProof> open,
                                      std::shared_ptr<Proof> proof,
                                      std::map<std::uint32_t, SignedBy> answers) {
     Table table;
@@ -204,7 +206,6 @@ Task<bool> ProvePhase::complete_rows(std::shared_ptr<OpenProof> open,
         charge_by_testimonies(*open, *second);
     }
     for (auto& [member, answer] : answers) proof->answers.push_back(std::move(answer));
-    co_return rows_of(environment_.verifier, open->plan(), *proof).has_value();
 }
 
 // ---- objections ---------------------------------------------------------------------------------
@@ -227,13 +228,12 @@ Task<bool> ProvePhase::objections(std::shared_ptr<OpenProof> open,
     co_return right;
 }
 
-Task<bool> ProvePhase::sums(std::shared_ptr<OpenProof> open, std::shared_ptr<const Proof> proof) {
-    const auto table = rows_of(environment_.verifier, open->plan(), *proof);
-    if (!table) co_return false;
+Task<bool> ProvePhase::sums(std::shared_ptr<OpenProof> open,
+                            std::shared_ptr<const Proof> proof,
+                            const RowTable& table) {
     const std::vector<std::uint32_t> owners = open->rows->owners();
     for (std::size_t place = 0; place < owners.size(); ++place) {
-        std::vector<const robust::Row*> column(open->plan().members.size(), nullptr);
-        for (const auto& [member, row] : *table) column[member] = &row[place];
+        const auto column = column_of(table, place, open->plan().members.size());
         if (open->rows->check_sums(owners[place], column)) continue;
         Judgement judgement = co_await judge_.of_owner(open, proof, owners[place]);
         if (judgement.is_clear()) continue;

@@ -42,11 +42,13 @@ class ProvePhase final : public Phase {
     Task<void> prove(std::shared_ptr<Attempt> attempt, std::shared_ptr<OpenProof> open);
     Task<bool> nonces(std::shared_ptr<OpenProof> open);
     Task<bool> rows(std::shared_ptr<OpenProof> open, std::shared_ptr<Proof> proof);
-    Task<bool> complete_rows(std::shared_ptr<OpenProof> open,
+    Task<void> complete_rows(std::shared_ptr<OpenProof> open,
                              std::shared_ptr<Proof> proof,
                              std::map<std::uint32_t, SignedBy> answers);
     Task<bool> objections(std::shared_ptr<OpenProof> open, std::shared_ptr<const Proof> proof);
-    Task<bool> sums(std::shared_ptr<OpenProof> open, std::shared_ptr<const Proof> proof);
+    Task<bool> sums(std::shared_ptr<OpenProof> open,
+                    std::shared_ptr<const Proof> proof,
+                    const RowTable& table);
     Task<void> settle(std::shared_ptr<OpenProof> open, Judgement judgement);
     Task<std::shared_ptr<Heard>> ask_all(std::shared_ptr<OpenProof> open,
                                          std::string method,

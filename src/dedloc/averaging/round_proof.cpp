@@ -113,6 +113,14 @@ Result<std::vector<robust::Row>> rows_of(const security::Verifier& verifier,
     return robust::decode_rows(read->rows, owners_in(draw).size());
 }
 
+std::vector<const robust::Row*> column_of(const RowTable& table,
+                                          std::size_t owner_place,
+                                          std::size_t members) {
+    std::vector<const robust::Row*> column(members, nullptr);
+    for (const auto& [member, rows] : table) column[member] = &rows[owner_place];
+    return column;
+}
+
 Result<RowTable> rows_of(const security::Verifier& verifier,
                          const consensus::Plan& plan,
                          const Proof& proof) {
@@ -125,11 +133,6 @@ Result<RowTable> rows_of(const security::Verifier& verifier,
         if (must_prove(plan, proof.draw, member) && !table.contains(member))
             return unproved("rows of somebody who is in an average are missing");
     return table;
-}
-
-consensus::StepSize size_of_step(const allreduce::ProofRows& rows, const RowTable& table) {
-    const allreduce::ProofRows::Size size = rows.size(table);
-    return {.length = size.length, .distance = size.distance};
 }
 
 }  // namespace dedloc::averaging

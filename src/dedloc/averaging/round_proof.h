@@ -10,9 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "dedloc/allreduce/proof_rows.h"
 #include "dedloc/averaging/proof_messages.h"
-#include "dedloc/consensus/protection.h"
 #include "dedloc/robust/rows.h"
 #include "dedloc/security/signer.h"
 
@@ -51,12 +49,15 @@ Result<std::vector<robust::Row>> rows_of(const security::Verifier& verifier,
                                          const consensus::Plan& plan,
                                          const DrawMessage& draw,
                                          const SignedBy& answer);
+// About one owner, by member of a plan of so many; null: it has none.
+std::vector<const robust::Row*> column_of(const RowTable& table,
+                                          std::size_t owner_place,
+                                          std::size_t members);
+
 // The rows of all; nobody who must prove something is missing.
 Result<RowTable> rows_of(const security::Verifier& verifier,
                          const consensus::Plan& plan,
                          const Proof& proof);
-// How large a step is, as its rows tell.
-consensus::StepSize size_of_step(const allreduce::ProofRows& rows, const RowTable& table);
 
 // A commit whose averages are proved.
 struct ProvedRound {

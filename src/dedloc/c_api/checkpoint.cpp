@@ -21,7 +21,7 @@ const state::Snapshot& snapshot_of(const train::FoundCheckpoint& found) {
 // Moments are not looked at: nobody steps with them.
 Ok check_fits(const DescribedModel& model, const state::Snapshot& snapshot) {
     DEDLOC_TRY_VOID(train::check_same_tensors(model.fingerprint, snapshot.info().extra));
-    const run::Layout layout = layout_of(model.tensors);
+    const run::Layout layout = train::layout_of(model.tensors);
     const std::size_t parameters = replica::parameters_of(snapshot).size();
     const std::size_t buffers = replica::buffers_of(snapshot).size();
     if (parameters == layout.parameters_count && buffers == layout.buffers_count) return {};

@@ -14,8 +14,6 @@
 namespace dedloc::c_api {
 namespace {
 
-std::string text_of(const char* text) { return text != nullptr ? text : ""; }
-
 std::vector<std::string> lines_of(const char* text) {
     std::vector<std::string> lines;
     std::istringstream all(text_of(text));
@@ -141,7 +139,7 @@ Result<void> open_loop(dedloc_loop& loop,
     } else {
         if (loop.trained_count == 0)
             return make_error(ErrorKind::bad_input, "the model has no parameters to train");
-        memory = std::make_unique<CalledModel>(*calls, layout_of(model.tensors));
+        memory = std::make_unique<CalledModel>(*calls, train::layout_of(model.tensors));
     }
     const run::Layout layout = memory->layout();
     DEDLOC_TRY_VOID(optim::check(layout.parameters, layout.parameters_count));

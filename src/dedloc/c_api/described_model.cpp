@@ -7,12 +7,8 @@
 namespace dedloc::c_api {
 namespace {
 
-std::string spelled_type(const dedloc_tensor& tensor) {
-    return tensor.type != nullptr ? tensor.type : "";
-}
-
 Result<train::ElementType> type_of(const dedloc_tensor& tensor) {
-    const std::string type = spelled_type(tensor);
+    const std::string type = text_of(tensor.type);
     if (type == "Float") return train::ElementType::fp32;
     if (type == "Long") return train::ElementType::int64;
     if (type == "Int") return train::ElementType::int32;
@@ -59,7 +55,7 @@ Result<DescribedModel> read_model(std::span<const dedloc_tensor> tensors, bool i
         if (tensor.kind == DEDLOC_CONSTANT || tensor.kind == DEDLOC_CONSTANT_BUFFER)
             maker.constant(tensor.name,
                            shape,
-                           spelled_type(tensor),
+                           text_of(tensor.type),
                            {static_cast<const std::uint8_t*>(tensor.values), tensor.bytes});
         std::uint64_t count = 1;
         for (const std::int64_t extent : shape) count *= static_cast<std::uint64_t>(extent);
@@ -81,19 +77,6 @@ Result<DescribedModel> read_model(std::span<const dedloc_tensor> tensors, bool i
     if (!in_buffers) maker.begin_buffers();
     model.fingerprint = maker.finish();
     return model;
-}
-
-run::Layout layout_of(const std::vector<train::PlacedTensor>& tensors) {
-    run::Layout layout;
-    for (const train::PlacedTensor& tensor : tensors) {
-        if (!tensor.trained) {
-            layout.buffers_count += tensor.count;
-            continue;
-        }
-        layout.parameters.push_back(train::group_of(tensor, layout.parameters_count));
-        layout.parameters_count += tensor.count;
-    }
-    return layout;
 }
 
 }  // namespace dedloc::c_api

@@ -5,6 +5,7 @@
 
 #pragma once
 #include <span>
+#include <string>
 #include <vector>
 
 #include "dedloc/base/result.h"
@@ -23,7 +24,7 @@ struct DescribedModel {
 // `in_memory`: the engine reads and writes where the tensors lie.
 Result<DescribedModel> read_model(std::span<const dedloc_tensor> tensors, bool in_memory);
 
-// Where they lie in the vector that is averaged.
-run::Layout layout_of(const std::vector<train::PlacedTensor>& tensors);
+// A text that a caller may leave out: null is empty.
+inline std::string text_of(const char* text) { return text != nullptr ? text : ""; }
 
 }  // namespace dedloc::c_api

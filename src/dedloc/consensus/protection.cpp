@@ -5,6 +5,7 @@
 
 #include "dedloc/consensus/ledger.h"
 #include "dedloc/robust/centered_clip.h"
+#include "dedloc/robust/lower_median.h"
 
 namespace dedloc::consensus {
 namespace {
@@ -19,18 +20,11 @@ Error unprotected(std::string_view why) {
     return make_error(ErrorKind::peer_broke_protocol, "a robust step is refused: {}", why);
 }
 
-double lower_median(std::vector<double> values) {
-    if (values.empty()) return 0;
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-}
-
 double median_of(const std::vector<StepSize>& sizes, double StepSize::*which) {
     std::vector<double> values;
     values.reserve(sizes.size());
     for (const StepSize& size : sizes) values.push_back(size.*which);
-    return lower_median(std::move(values));
+    return robust::lower_median(std::move(values));
 }
 
 bool is_sound(const StepSize& size) {

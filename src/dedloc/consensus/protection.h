@@ -23,6 +23,7 @@
 #include "dedloc/base/result.h"
 #include "dedloc/consensus/plan.h"
 #include "dedloc/robust/orders.h"
+#include "dedloc/robust/step_size.h"
 
 namespace dedloc::consensus {
 
@@ -46,13 +47,7 @@ struct Standing {
     DEDLOC_FIELDS(peer, weight, steps, number)
 };
 
-struct StepSize {
-    double length = 0;    // of the average
-    double distance = 0;  // of an honest contribution from the honest mean (robust/spread.h)
-
-    friend bool operator==(const StepSize&, const StepSize&) = default;
-    DEDLOC_FIELDS(length, distance)
-};
+using robust::StepSize;
 
 // As the run says.
 struct ProtectionRules {

@@ -10,6 +10,7 @@
 #include "dedloc/optim/muon_kernels.h"
 #include "dedloc/optim/optimizer_kernels.h"
 #include "dedloc/optim/orthogonal.h"
+#include "dedloc/optim/stretches.h"
 
 namespace dedloc::optim {
 namespace {
@@ -48,14 +49,19 @@ bool is_matrix(const OptimizerConfig& config, const ParameterGroup& group) {
     return config.kind == OptimizerKind::muon && group.columns > 0;
 }
 
+// Matrices have no second moment in Muon.
+bool has_gaps(const OptimizerConfig& config, std::size_t index) {
+    return config.kind == OptimizerKind::muon && index == 1;
+}
+
 std::vector<Place> places_of(const OptimizerConfig& config,
                              std::span<const ParameterGroup> groups,
                              std::size_t index,
                              MomentSizes& sizes) {
     std::vector<Place> places{};
-    const bool has_gaps = config.kind == OptimizerKind::muon && index == 1;
+    const bool gaps = has_gaps(config, index);
     for (const ParameterGroup& group : groups) {
-        if (has_gaps) {
+        if (gaps) {
             places.push_back({.first = sizes.values});
             if (!is_matrix(config, group)) sizes.values += group.count;
         } else if (!config.moments_8bit) {
@@ -247,34 +253,26 @@ void step_matrix(const Step& step, std::size_t index, std::span<float> direction
                               .momentum = static_cast<float>(step.config.momentum),
                               .one_less_momentum = static_cast<float>(1.0 - step.config.momentum),
                               .nesterov = step.config.nesterov};
-    const auto for_each_chunk = [&](const auto& body) {
-        step.parallel_for((group.count + chunk_elements - 1) / chunk_elements, [&](std::size_t i) {
-            const FloatEnvironmentGuard guard;
-            const std::size_t begin = i * chunk_elements;
-            body(begin, std::min(chunk_elements, group.count - begin));
-        });
-    };
     float* momentum = step.moments[0].values.data() + step.places[0][index].first;
-    for_each_chunk([&](std::size_t begin, std::size_t count) {
+    const auto turn = [&](std::size_t begin, std::size_t count) {
         chunk_muon_direction(scalars,
                              count,
                              step.gradient.data() + group.offset + begin,
                              momentum + begin,
                              direction.data() + begin);
-    });
+    };
+    in_stretches(group.count, chunk_elements, step.parallel_for, turn);
     orthogonalize(direction, group.columns, step.config.orthogonal_steps, step.parallel_for);
     const double rate = step.rate_of(index);
     const std::size_t longest = std::max(group.columns, group.count / group.columns);
     const double length = muon_scale * std::sqrt(static_cast<double>(longest));
     const auto keep = static_cast<float>(1.0 - rate * step.decay_of(index));
     const auto minus_rate = static_cast<float>(-(rate * length));
-    for_each_chunk([&](std::size_t begin, std::size_t count) {
-        chunk_scale_and_add(count,
-                            keep,
-                            minus_rate,
-                            direction.data() + begin,
-                            step.parameters.data() + group.offset + begin);
-    });
+    scale_and_add(step.parameters.subspan(group.offset, group.count),
+                  keep,
+                  minus_rate,
+                  direction,
+                  step.parallel_for);
 }
 
 // Matrices one after the other, so that only one needs memory beside the state.
@@ -498,8 +496,7 @@ MomentSizes moment_sizes(const OptimizerConfig& config,
                          std::size_t index) {
     MomentSizes sizes;
     (void)places_of(config, groups, index, sizes);
-    const bool has_gaps = config.kind == OptimizerKind::muon && index == 1;
-    if (!config.moments_8bit && !has_gaps) sizes.values = elements_count;
+    if (!config.moments_8bit && !has_gaps(config, index)) sizes.values = elements_count;
     return sizes;
 }
 

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "dedloc/base/float_environment.h"
 #include "dedloc/optim/muon_kernels.h"
 #include "dedloc/optim/optimizer_kernels.h"
+#include "dedloc/optim/stretches.h"
 
 namespace dedloc::optim {
 namespace {
@@ -19,18 +19,6 @@ constexpr double norm_min = 1e-7;
 constexpr std::size_t rows_of_task = 32;
 
 using Matrix = std::vector<float>;
-
-// Runs task(begin, count) over stretches of `length`.
-template <typename Work>
-void in_stretches(std::size_t total,
-                  std::size_t length,
-                  const ParallelFor& parallel_for,
-                  Work work) {
-    parallel_for((total + length - 1) / length, [&](std::size_t i) {
-        const FloatEnvironmentGuard guard;
-        work(i * length, std::min(length, total - i * length));
-    });
-}
 
 void multiply(const Matrix& a,
               std::span<const float> b,
@@ -68,18 +56,6 @@ double norm_of(std::span<const float> x, const ParallelFor& parallel_for) {
     double sum = 0;
     for (const double one : squares) sum = sum + one;
     return std::sqrt(sum);
-}
-
-// to = to * keep + from * factor.
-void scale_and_add(std::span<float> to,
-                   float keep,
-                   float factor,
-                   std::span<const float> from,
-                   const ParallelFor& parallel_for) {
-    in_stretches(
-        to.size(), chunk_elements, parallel_for, [&](std::size_t begin, std::size_t count) {
-            chunk_scale_and_add(count, keep, factor, from.data() + begin, to.data() + begin);
-        });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "dedloc/base/check.h"
 #include "dedloc/base/float_environment.h"
 #include "dedloc/robust/affine_hull.h"
+#include "dedloc/robust/lower_median.h"
 
 namespace dedloc::robust {
 namespace {
@@ -91,9 +92,7 @@ std::vector<double> capped_weights(std::span<const double> weights, double cap) 
         if (weight > 0) positive.push_back(weight);
     std::vector<double> capped(weights.begin(), weights.end());
     if (positive.empty()) return capped;
-    const auto middle = positive.begin() + static_cast<std::ptrdiff_t>((positive.size() - 1) / 2);
-    std::nth_element(positive.begin(), middle, positive.end());
-    const double most = cap * *middle;
+    const double most = cap * lower_median(positive);
     for (double& weight : capped) weight = std::min(weight, most);
     for (double& weight : positive) weight = std::min(weight, most);
     cap_shares(capped, std::move(positive));

@@ -1,10 +1,11 @@
 #include "dedloc/robust/spread.h"
 
-#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "dedloc/base/check.h"
 #include "dedloc/base/float_environment.h"
+#include "dedloc/robust/lower_median.h"
 
 namespace dedloc::robust {
 namespace {
@@ -21,12 +22,6 @@ double squared_distance(const std::vector<Row>& a, const std::vector<Row>& b) {
     return sum / static_cast<double>(projections_count);
 }
 
-double lower_middle(std::vector<double>& values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-}
-
 }  // namespace
 
 double typical_distance(std::span<const std::vector<Row>> members) {
@@ -37,9 +32,9 @@ double typical_distance(std::span<const std::vector<Row>> members) {
         std::vector<double> to_others;
         for (std::size_t other = 0; other < members.size(); ++other)
             if (other != m) to_others.push_back(squared_distance(members[m], members[other]));
-        of_each.push_back(lower_middle(to_others));
+        of_each.push_back(lower_median(std::move(to_others)));
     }
-    return std::sqrt(lower_middle(of_each) / 2);
+    return std::sqrt(lower_median(std::move(of_each)) / 2);
 }
 
 }  // namespace dedloc::robust

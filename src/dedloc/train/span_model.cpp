@@ -93,8 +93,6 @@ Ok check_tensor(const PlacedTensor& tensor) {
     return {};
 }
 
-}  // namespace
-
 optim::ParameterGroup group_of(const PlacedTensor& tensor, std::uint64_t offset) {
     return {.name = tensor.name,
             .offset = static_cast<std::size_t>(offset),
@@ -105,6 +103,21 @@ optim::ParameterGroup group_of(const PlacedTensor& tensor, std::uint64_t offset)
             .weight_decay = tensor.weight_decay};
 }
 
+}  // namespace
+
+run::Layout layout_of(const std::vector<PlacedTensor>& tensors) {
+    run::Layout layout;
+    for (const PlacedTensor& tensor : tensors) {
+        if (!tensor.trained) {
+            layout.buffers_count += tensor.count;
+            continue;
+        }
+        layout.parameters.push_back(group_of(tensor, layout.parameters_count));
+        layout.parameters_count += tensor.count;
+    }
+    return layout;
+}
+
 Result<std::unique_ptr<SpanModel>> SpanModel::make(std::vector<PlacedTensor> tensors) {
     for (const PlacedTensor& tensor : tensors) DEDLOC_TRY_VOID(check_tensor(tensor));
     if (std::ranges::none_of(tensors, &PlacedTensor::trained))
@@ -112,17 +125,9 @@ Result<std::unique_ptr<SpanModel>> SpanModel::make(std::vector<PlacedTensor> ten
     return std::unique_ptr<SpanModel>(new SpanModel(std::move(tensors)));
 }
 
-SpanModel::SpanModel(std::vector<PlacedTensor> tensors) {
-    for (PlacedTensor& tensor : tensors) {
-        if (tensor.trained) {
-            layout_.parameters.push_back(group_of(tensor, layout_.parameters_count));
-            layout_.parameters_count += tensor.count;
-            parameters_.push_back(std::move(tensor));
-        } else {
-            layout_.buffers_count += tensor.count;
-            buffers_.push_back(std::move(tensor));
-        }
-    }
+SpanModel::SpanModel(std::vector<PlacedTensor> tensors) : layout_(layout_of(tensors)) {
+    for (PlacedTensor& tensor : tensors)
+        (tensor.trained ? parameters_ : buffers_).push_back(std::move(tensor));
     loaded_buffers_.resize(static_cast<std::size_t>(layout_.buffers_count));
     read_buffers(loaded_buffers_);
     remembered_buffers_ = loaded_buffers_;

@@ -36,8 +36,8 @@ struct PlacedTensor {
     const float* gradient = nullptr;  // of a trained one, null: there is none
 };
 
-// Where it lies in the vector that is averaged, if it is the next one that is trained.
-optim::ParameterGroup group_of(const PlacedTensor& tensor, std::uint64_t offset);
+// Where tensors lie in the vectors that are averaged: one behind the other, in their order.
+run::Layout layout_of(const std::vector<PlacedTensor>& tensors);
 
 class SpanModel final : public Model {
   public:

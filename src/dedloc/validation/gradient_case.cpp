@@ -28,12 +28,6 @@ Result<std::vector<ReadCase>> read_cases(ByteView bytes,
     return cases;
 }
 
-std::set<PeerId> peers_of(const std::vector<consensus::Voter>& voters) {
-    std::set<PeerId> peers;
-    for (const consensus::Voter& voter : voters) peers.insert(voter.peer);
-    return peers;
-}
-
 bool finds_guilty(const CaseOutcome& outcome, const ReadCase& read, const PeerId& subject) {
     if (outcome.ruling == Ruling::author_guilty) return read.author == subject;
     return outcome.ruling == Ruling::accuser_guilty &&
@@ -50,7 +44,7 @@ class GradientJudge {
             return unproved("one mistake puts a peer on probation");
         if (order.from_step > cases.front().plan->instance.step + case_steps_max)
             return unproved("it is about a mistake of long ago");
-        const CaseOutcome outcome = judge_case(cases.front(), peers_of(c.voters), rules_.tolerance);
+        const CaseOutcome outcome = judge_case(cases.front(), ids_of(c.voters), rules_.tolerance);
         if (finds_guilty(outcome, cases.front(), order.subject)) return {};
         return unproved("too few compute something else than it does");
     }
@@ -65,7 +59,7 @@ class GradientJudge {
         const std::uint64_t step = again.plan->instance.step;
         if (order.from_step > step + case_steps_max)
             return unproved("it is about a mistake of long ago");
-        const CaseOutcome outcome = judge_case(again, peers_of(c.voters), rules_.tolerance);
+        const CaseOutcome outcome = judge_case(again, ids_of(c.voters), rules_.tolerance);
         if (!finds_guilty(outcome, again, order.subject))
             return unproved("too few compute something else than it does");
         const Order* const pardon = c.orders.pardon_of(order.subject, order.from_step);
@@ -95,7 +89,7 @@ class GradientJudge {
         if (cases.size() < rules_.right_needed) return unproved("it was found right too rarely");
         if (erred != nullptr && cases.front().plan->instance.step <= erred->from_step)
             return unproved("it was right only before it erred");
-        const std::set<PeerId> voters = peers_of(c.voters);
+        const std::set<PeerId> voters = ids_of(c.voters);
         std::set<PeerId> finders;
         for (std::size_t i = 0; i < cases.size(); ++i) {
             const CaseOutcome outcome = judge_case(cases[i], voters, rules_.tolerance);
@@ -164,6 +158,12 @@ Result<ReadCase> read_case(const GradientCase& from, const security::Verifier& v
             return unproved("a validator is named twice");
     }
     return read;
+}
+
+std::set<PeerId> ids_of(const std::vector<consensus::Voter>& voters) {
+    std::set<PeerId> ids;
+    for (const consensus::Voter& voter : voters) ids.insert(voter.peer);
+    return ids;
 }
 
 CaseOutcome judge_case(const ReadCase& read, const std::set<PeerId>& voters, double tolerance) {

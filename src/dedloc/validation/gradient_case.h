@@ -82,6 +82,7 @@ struct CaseOutcome {
     std::vector<PeerId> guilty;  // the accusers, of accuser_guilty
     std::set<PeerId> agree{};    // with the author
 };
+std::set<PeerId> ids_of(const std::vector<consensus::Voter>& voters);
 CaseOutcome judge_case(const ReadCase& read, const std::set<PeerId>& voters, double tolerance);
 
 struct GradientRules {

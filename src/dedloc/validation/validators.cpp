@@ -502,8 +502,7 @@ bool Validators::is_mistaken(const PeerId& peer) const {
 }
 
 bool Validators::is_found_right_by_enough(const Round& round, const PeerId& author) const {
-    std::set<PeerId> voters;
-    for (const consensus::Voter& voter : ledger_.base().voters) voters.insert(voter.peer);
+    const std::set<PeerId> voters = ids_of(ledger_.base().voters);
     std::set<PeerId> finders;
     for (const GradientCase& found : right_.at(author)) {
         const auto read = read_case(found, verifier_);
