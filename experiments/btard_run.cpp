@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "dedloc/base/random.h"
+#include "dedloc/measure/median.h"
 #include "dedloc/replica/model_state.h"
 
 #include "experiments/median_reducers.h"
@@ -86,9 +87,8 @@ class LossJumps {
         of_step_.clear();
         constexpr std::size_t looked_at = 8;
         if (before_.size() == looked_at) {
-            std::vector<double> sorted(before_.begin(), before_.end());
-            std::ranges::sort(sorted);
-            if (step_ >= from) largest_ = std::max(largest_, mean / sorted[looked_at / 2]);
+            const double usual = measure::median({before_.begin(), before_.end()});
+            if (step_ >= from) largest_ = std::max(largest_, mean / usual);
             before_.pop_front();
         }
         before_.push_back(mean);

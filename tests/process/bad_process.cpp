@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "dedloc/audit/audit.h"
+#include "dedloc/measure/median.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity_file.h"
 
@@ -113,9 +114,8 @@ class BadProcessRun {
             for (const StepSeen& step : peer->steps()) {
                 if (!std::isfinite(step.loss)) continue;
                 if (before.size() >= losses_usual) {
-                    std::vector<double> newest(before.end() - losses_usual, before.end());
-                    std::ranges::sort(newest);
-                    const double usual = newest[losses_usual / 2];
+                    const double usual =
+                        measure::median({before.end() - losses_usual, before.end()});
                     if (usual > 0) loss_jump_ = std::max(loss_jump_, step.loss / usual);
                 }
                 before.push_back(step.loss);

@@ -185,8 +185,8 @@ void SimulationJudge::check_minimum() {
     for (const Link* link : checkers_.winner()) {
         const consensus::Decision& decision = link->decision;
         if (decision.kind == consensus::DecisionKind::branch) at_work.clear();
+        const robust::Orders orders(decision.orders);
         std::erase_if(at_work, [&](const auto& entry) {
-            const robust::Orders orders(decision.orders);
             return entry.second + consensus::at_work_for < decision.number ||
                    orders.barring(entry.first, decision.instance.step) != nullptr ||
                    orders.on_probation(entry.first, decision.instance.step);

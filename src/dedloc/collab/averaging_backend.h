@@ -100,8 +100,6 @@ class AveragingBackend {
     virtual bool has_open_state() const { return false; }
     // Nothing: unknown, or the state tells.
     virtual std::optional<Reached> reached() const { return std::nullopt; }
-    // True if what this peer says of its samples is about the open step.
-    virtual bool works_on_open_step(const membership::Status&) const { return false; }
 
     // A round is wanted although this peer has nothing to hand in yet.
     virtual void want_round() {}

@@ -16,8 +16,7 @@ constexpr Duration meeting_pause = 300ms;  // until all addresses are tried agai
 
 bool Meeting::sees_living_run() const {
     return std::ranges::any_of(membership_.live(), [](const membership::KnownPeer* peer) {
-        return peer->status.role == membership::Role::trainer &&
-               !peer->status.certificate.is_zero();
+        return peer->status.has_state();
     });
 }
 

@@ -70,8 +70,7 @@ std::vector<PeerId> TrainerRoster::expected(const consensus::Base& base) const {
 }
 
 bool TrainerRoster::has_contributed(const PeerId& peer) const {
-    const membership::KnownPeer* const known = membership_.find(peer);
-    return known != nullptr && known->contributed;
+    return membership_.has_contributed(peer);
 }
 
 std::vector<PeerId> TrainerRoster::newcomers() const {

@@ -7,6 +7,27 @@
 
 namespace dedloc::collab {
 
+namespace {
+
+std::vector<robust::Order> orders_of(const std::optional<consensus::Decision>& newest,
+                                     std::uint64_t step) {
+    if (!newest) return {};
+    robust::Orders orders(newest->orders);
+    orders.forget_before(step);
+    return orders.list();
+}
+
+// A run that goes on still knows of honest steps what it knew then.
+consensus::Protection protection_of(const std::optional<consensus::Decision>& newest) {
+    consensus::Protection protection;
+    if (!newest) return protection;
+    protection.standings = newest->standings;
+    protection.sizes = newest->sizes;
+    return protection;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<AveragingBackend>> NativeBackend::make(BackendContext context) {
     auto made = std::make_unique<NativeBackend>(std::move(context));
     DEDLOC_TRY_VOID(made->prepare());
@@ -116,14 +137,15 @@ Task<Result<void>> NativeBackend::host(std::shared_ptr<const state::Snapshot> in
     auto published = co_await state::publish(context_.node.workers, initial);
     store_.put(published);
     const consensus::Voter self = as_voter();
+    const auto before = decision_before();
     const Bytes genesis = consensus::make_genesis(run::run_hash(context_.options.run),
                                                   published->root(),
                                                   self,
                                                   context_.signer,
                                                   initial->step(),
                                                   static_cast<double>(initial->info().samples),
-                                                  orders_before(initial->step()),
-                                                  protection_before());
+                                                  orders_of(before, initial->step()),
+                                                  protection_of(before));
     DEDLOC_CO_TRY_VOID(follower_->begin(genesis, published->root()));
     engine_->begin_run();
     certificate_log_.add(genesis);
@@ -141,24 +163,6 @@ std::optional<consensus::Decision> NativeBackend::decision_before() const {
     auto newest = ledger_.check_start(tail->certificates.back());
     if (!newest || newest->run != run::run_hash(context_.options.run)) return std::nullopt;
     return *std::move(newest);
-}
-
-std::vector<robust::Order> NativeBackend::orders_before(std::uint64_t step) const {
-    const auto newest = decision_before();
-    if (!newest) return {};
-    robust::Orders orders(newest->orders);
-    orders.forget_before(step);
-    return orders.list();
-}
-
-// The run still knows of honest steps what it knew then.
-consensus::Protection NativeBackend::protection_before() const {
-    consensus::Protection protection;
-    const auto newest = decision_before();
-    if (!newest) return protection;
-    protection.standings = newest->standings;
-    protection.sizes = newest->sizes;
-    return protection;
 }
 
 Task<Result<void>> NativeBackend::join(TimePoint deadline) {
@@ -185,10 +189,6 @@ Task<void> NativeBackend::stop() {
 
 bool NativeBackend::has_open_state() const {
     return ledger_.base().state && follower_->up_to_date();
-}
-
-bool NativeBackend::works_on_open_step(const membership::Status& status) const {
-    return works_on_step(status, ledger_.base());
 }
 
 void NativeBackend::want_round() {

@@ -44,7 +44,6 @@ class NativeBackend final : public AveragingBackend, private averaging::RoundLis
 
     const consensus::Ledger* ledger() const override { return &ledger_; }
     bool has_open_state() const override;
-    bool works_on_open_step(const membership::Status& status) const override;
     void want_round() override;
     Task<void> average(std::shared_ptr<const allreduce::RoundInput> input) override;
     bool own_refused() const override { return engine_->own_refused(); }
@@ -81,8 +80,6 @@ class NativeBackend final : public AveragingBackend, private averaging::RoundLis
     replica::ChainFollower::Callbacks follower_callbacks();
     consensus::Voter as_voter() const;
     std::optional<consensus::Decision> decision_before() const;
-    consensus::Protection protection_before() const;
-    std::vector<robust::Order> orders_before(std::uint64_t step) const;
     void take_decision(const consensus::Link& link);
     void take_newest_state();
     void begin_anew();

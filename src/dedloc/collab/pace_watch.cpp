@@ -14,8 +14,7 @@ constexpr double megabits_of_bytes = 8e-6;
 std::optional<Error> PaceWatch::look(std::uint64_t own, double average_bytes) {
     std::vector<std::uint64_t> steps;
     for (const membership::KnownPeer* peer : context_.membership.live())
-        if (peer->status.role == membership::Role::trainer && !peer->status.certificate.is_zero())
-            steps.push_back(peer->status.step);
+        if (peer->status.has_state()) steps.push_back(peer->status.step);
     if (steps.empty()) return std::nullopt;
     std::ranges::sort(steps);
     const auto slow = pace_.look(own,

@@ -56,8 +56,7 @@ events::StepMade StepBooks::applied(const consensus::Decision& decision,
         if (is_in_it || member.aggregator) context_.membership.contributed(member.peer);
     }
     const auto has_contributed = [this](const PeerId& peer) {
-        const membership::KnownPeer* const known = context_.membership.find(peer);
-        return known != nullptr && known->contributed;
+        return context_.membership.has_contributed(peer);
     };
     context_.claims.promises().step_made(has_contributed, now);
     context_.report.applied(decision.instance, now, made);

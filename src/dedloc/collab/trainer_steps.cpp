@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dedloc/collab/member_roster.h"
 #include "dedloc/collab/round_options.h"
 
 namespace dedloc::collab {
@@ -64,13 +65,13 @@ void TrainerSteps::refresh_progress() {
     for (const membership::KnownPeer* peer : shared_.membership.live()) {
         if (peer->status.role != membership::Role::trainer) continue;
         if (!claims_.promises().are_believed(peer->contributed, now)) continue;
+        const bool works_here = works_on_step(peer->status, *shared_.backend.base());
         // Rounds wait for the time of a micro-batch, of whichever step it is.
-        const bool claims_samples =
-            peer->status.samples > 0 && shared_.backend.works_on_open_step(peer->status);
+        const bool claims_samples = peer->status.samples > 0 && works_here;
         if (!peer->contributed && (claims_samples || peer->status.micro_batch_s > 0))
             claims_.promises().made_by(peer->status.peer);
         others.push_back({.peer = peer,
-                          .works_on_open_step = shared_.backend.works_on_open_step(peer->status),
+                          .works_on_open_step = works_here,
                           .believed_most = claims_.computed_most(*peer, /*carried=*/false, now)});
     }
     progress_.refresh(others, now);

@@ -70,6 +70,10 @@ class Membership {
     Authorizer& authorizer() const { return *authorizer_; }
     // `peer` has brought something to a certified step.
     void contributed(const PeerId& peer) { table_.contributed(peer); }
+    bool has_contributed(const PeerId& peer) const {
+        const KnownPeer* const known = find(peer);
+        return known != nullptr && known->contributed;
+    }
     // Members heard of lately, by PeerId.
     std::vector<const KnownPeer*> live() const { return table_.live(); }
     const KnownPeer* find(const PeerId& peer) const { return table_.find(peer); }

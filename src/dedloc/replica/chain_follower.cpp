@@ -19,11 +19,6 @@ using consensus::DecisionKind;
 constexpr Duration fetch_patience_min = 20s;  // without any part of an average
 constexpr std::size_t unfit_passes_max = 2;   // over all who have a state, until one gives up
 
-// It has the state that its newest certificate leads to.
-bool stands(const membership::Status& status) {
-    return status.role == membership::Role::trainer && !status.certificate.is_zero();
-}
-
 // Peers that may be loading the same state as we.
 std::vector<PeerId> co_downloaders_among(const std::vector<const membership::KnownPeer*>& live) {
     std::vector<PeerId> co_downloaders;
@@ -444,13 +439,13 @@ bool ChainFollower::leads_nowhere(const Decision& theirs) const {
     const Digest& branch = theirs.instance.branch;
     if (need_.is_needed() || branch == context_.ledger.base().instance.branch) return false;
     return std::ranges::none_of(membership_.live(), [&](const membership::KnownPeer* peer) {
-        return stands(peer->status) && peer->status.branch == branch;
+        return peer->status.has_state() && peer->status.branch == branch;
     });
 }
 
 // It stands on a state that would bring us further.
 bool ChainFollower::could_help(const membership::Status& status) const {
-    if (!stands(status)) return false;
+    if (!status.has_state()) return false;
     return status.branch != context_.ledger.base().instance.branch ||
            status.step > store_.newest()->snapshot->step();
 }

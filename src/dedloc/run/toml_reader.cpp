@@ -7,6 +7,15 @@
 
 namespace dedloc::run {
 
+namespace {
+
+bool is_auto(const toml::node& node) {
+    const auto* text = node.as_string();
+    return text && text->get() == "auto";
+}
+
+}  // namespace
+
 std::optional<std::uint64_t> TomlReader::integer(std::string_view key, const Integers& rule) {
     const toml::node* node = find(key);
     if (!node) return std::nullopt;
@@ -30,8 +39,7 @@ void TomlReader::operator()(std::string_view key,
                             const IntegersOrAuto& rule) {
     const toml::node* node = find(key);
     if (!node) return;
-    const auto* text = node->as_string();
-    if (text && text->get() == "auto") {
+    if (is_auto(*node)) {
         value = 0;
         return;
     }
@@ -54,8 +62,7 @@ void TomlReader::operator()(std::string_view key, double& value, const Numbers& 
 void TomlReader::operator()(std::string_view key, double& value, const NumbersOrAuto& rule) {
     const toml::node* node = find(key);
     if (!node) return;
-    const auto* text = node->as_string();
-    if (text && text->get() == "auto") {
+    if (is_auto(*node)) {
         value = 0;
         return;
     }
