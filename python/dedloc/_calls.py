@@ -74,13 +74,13 @@ class Calls:
             return 1
         except BaseException as failure:  # noqa: BLE001
             self._failure = self._failure or failure
-            self._joined.forget_gradients()
+            self._joined.placed.forget_gradients()
             self._joined.place(self._loop())
             return 0
 
     def _on_compute(self, _self: Any, author: bytes, begin: int, end: int, loss: Any) -> int:
         def work() -> None:
-            self._joined.forget_gradients()
+            self._joined.placed.forget_gradients()
             with torch.enable_grad():
                 mean = self._samples(author.decode(), range(begin, end))  # type: ignore[misc]
                 if isinstance(mean, torch.Tensor) and mean.requires_grad:

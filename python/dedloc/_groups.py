@@ -48,9 +48,6 @@ class Group:
         # model.named_parameters() is as good as model.parameters().
         return [one[1] if isinstance(one, tuple) else one for one in given]
 
-    def is_plain(self) -> bool:
-        return self.lr_factor == 1.0 and self.weight_decay is None and not self.is_no_matrix
-
     def fields(self) -> tuple[int, float, float, int]:
         """As dedloc_tensor has them."""
         decay = -1.0 if self.weight_decay is None else self.weight_decay

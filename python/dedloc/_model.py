@@ -55,8 +55,8 @@ class Described:
         self._all: list[Tensor] = []
 
     def add(self, name: str, tensor: torch.Tensor, kind: int, repeated: bool,
-            groups: Optional[Groups] = None) -> None:
-        group = groups.of(tensor) if groups else None
+            groups: Groups) -> None:
+        group = groups.of(tensor)
         if kind in (CONSTANT, CONSTANT_BUFFER):
             tensor = tensor.detach().cpu().contiguous()
         sizes = (ctypes.c_int64 * tensor.dim())(*tensor.shape)
@@ -120,6 +120,10 @@ class Placed:
                 if tensor is before:
                     tensors[i] = after
 
+    def forget_gradients(self) -> None:
+        for parameter in self.trained:
+            parameter.grad = None
+
     def is_plain(self) -> bool:
         return all(t.device.type == "cpu" and t.is_contiguous() and t.dtype in _IN_MEMORY
                    for t in self.trained + self.buffers)
@@ -165,10 +169,6 @@ class Joined:
         holds, self._holds = self._holds, []
         if holds:
             holds[-1].settle()
-
-    def forget_gradients(self) -> None:
-        for parameter in self.placed.trained:
-            parameter.grad = None
 
     def begin_to_leave(self, loop: Any) -> None:
         if self.calls is not None and self.calls.drops_the_rest():
@@ -370,8 +370,7 @@ class DeviceModel:
             buffer.copy_(before)
 
     def forget_gradient(self) -> None:
-        for parameter in self.placed.trained:
-            parameter.grad = None
+        self.placed.forget_gradients()
 
     def flat_sum(self) -> torch.Tensor:
         return torch.cat([torch.zeros_like(p).reshape(-1) if s is None else s.reshape(-1)

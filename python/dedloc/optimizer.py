@@ -208,8 +208,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the present gradient, not what was summed."""
-        for parameter in self._placed.trained:
-            parameter.grad = None
+        self._placed.forget_gradients()
 
     # hivemind's words.
 
