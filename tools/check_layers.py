@@ -50,6 +50,7 @@ class Table:
     everywhere: set[str]
     tests: set[str]
     interfaces: set[str]
+    moved: set[str]
     modules: dict[str, Module]
     root_folders: list[str]
     root_libraries: set[str]
@@ -81,6 +82,7 @@ class Table:
             set(raw["everywhere"]["libraries"]),
             set(raw["everywhere"]["test_libraries"]),
             set(raw.get("interfaces", {}).get("headers", [])),
+            set(raw.get("moved", {}).get("headers", [])),
             modules,
             raw["roots"]["folders"],
             set(raw["roots"]["libraries"]),
@@ -158,6 +160,8 @@ class Checker:
         return allowed | self.table.tests if is_test(path) else allowed
 
     def check_file(self, path: Path, module: str | None) -> None:
+        if module is not None and f"{module}/{path.name}" in self.table.moved:
+            return
         source = path.read_text(encoding="utf-8")
         allowed = self.libraries_for(path, module)
         for number, line in enumerate(source.split("\n"), 1):
@@ -192,7 +196,9 @@ class Checker:
             self.report(path, number, f"<{header}> belongs to no library of tools/layers.toml")
 
     def check_module(self, path, number, module: str | None, other: str, header: str) -> None:
-        if other not in self.table.modules:
+        if header in self.table.moved:
+            self.report(path, number, f'"dedloc/{header}" has moved: include what it includes')
+        elif other not in self.table.modules:
             self.report(path, number, f"there is no module {other}")
         elif module is None and self.table.is_root(other):
             self.report(path, number, f'"dedloc/{header}": {other} is a composition root')

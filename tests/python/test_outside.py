@@ -1,6 +1,6 @@
 """Programs outside the checkout, with what is installed into an empty prefix: one in C, built with
--Wall alone, two of it in one run; and one in C++ with a task of its own. DEDLOC_BUILD is the build
-folder that is installed from."""
+-Wall alone, two of it in one run; one in C++ with a task of its own; and a libtorch loop that still
+includes the header by its former name. DEDLOC_BUILD is the build folder that is installed from."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ from test_dedloc import EXAMPLES, RUN_FILE, join_string, start, word_after
 
 BUILD = os.environ.get("DEDLOC_BUILD", "")
 SECONDS = 120
+LOOP_PROJECT = """
+cmake_minimum_required(VERSION 3.25)
+project(loop CXX)
+find_package(dedloc REQUIRED COMPONENTS cxx)
+add_executable(loop loop.cpp)
+target_link_libraries(loop PRIVATE dedloc::torch_bridge dedloc::monitor)
+"""
+HAS_MODULES = (Path(BUILD) / "src/dedloc/cli/libdedloc_program.a").exists()
 
 
 def quietly(*command: str) -> None:
@@ -44,8 +52,24 @@ class OutsideTest(unittest.TestCase):
             self.assertEqual(errors, ["", ""])
             self.assertEqual(*(word_after(output, "\nstate ") for output in outputs))
 
-    @unittest.skipUnless((Path(BUILD) / "src/dedloc/cli/libdedloc_program.a").exists(),
-                         "the C++ modules are not built")
+    @unittest.skipUnless(HAS_MODULES, "the C++ modules are not built")
+    def test_a_loop_with_the_former_header_is_built_and_trains(self):
+        with tempfile.TemporaryDirectory() as folder:
+            prefix, source, built = f"{folder}/prefix", Path(folder) / "source", f"{folder}/built"
+            quietly("cmake", "--install", BUILD, "--prefix", prefix, "--component", "cxx")
+            source.mkdir()
+            (source / "CMakeLists.txt").write_text(LOOP_PROJECT)
+            loop = (EXAMPLES / "train_together.cpp").read_text()
+            former = loop.replace("torch_bridge", "train")
+            self.assertIn("dedloc/train/collaborative_optimizer.h", former)
+            (source / "loop.cpp").write_text(former)
+            quietly("cmake", "-S", str(source), "-B", built, f"-DCMAKE_PREFIX_PATH={prefix}")
+            quietly("cmake", "--build", built)
+            run_file = Path(folder) / "run.toml"
+            run_file.write_text(RUN_FILE.format(target=256, steps=3))
+            quietly(f"{built}/loop", str(run_file), f"{folder}/peer")
+
+    @unittest.skipUnless(HAS_MODULES, "the C++ modules are not built")
     def test_a_task_outside_the_checkout_is_known_to_a_program_of_its_own(self):
         with tempfile.TemporaryDirectory() as folder:
             prefix, source, built = f"{folder}/prefix", f"{folder}/source", f"{folder}/built"

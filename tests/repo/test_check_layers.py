@@ -16,6 +16,8 @@ toml = ["toml++/"]
 gtest = ["gtest/"]
 [names]
 asio = ["asio::"]
+[moved]
+headers = ["base/sim_clock.h"]
 [everywhere]
 libraries = []
 test_libraries = ["gtest"]
@@ -74,6 +76,12 @@ class CheckLayers(unittest.TestCase):
     def test_an_allowed_include_passes(self):
         text = '#include <vector>\n#include "dedloc/base/a.h"\n#include "dedloc/dht/b.h"\n'
         self.assertEqual(self.source_problems(text), [])
+
+    def test_a_header_that_moved_points_upward_and_nobody_here_includes_it(self):
+        up = '#include "dedloc/sim/sim_clock.h"\n'
+        self.assertEqual(self.source_problems(up, "src/dedloc/base/sim_clock.h"), [])
+        found = self.source_problems('#include "dedloc/base/sim_clock.h"\n')
+        self.assertIn("has moved", found[0])
 
     def test_forbidden_lines_are_found(self):
         for line, word in (

@@ -146,7 +146,7 @@ Result<void> open_loop(dedloc_loop& loop,
     train::SessionOptions options = options_of(given);
     options.events = &loop.events;
     DEDLOC_TRY(loop.session,
-               train::Session::join(std::move(memory), model.fingerprint, std::move(options)));
+               train::LoopSession::join(std::move(memory), model.fingerprint, std::move(options)));
     return {};
 }
 

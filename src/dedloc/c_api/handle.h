@@ -80,5 +80,5 @@ struct dedloc_loop {
     dedloc::train::SpanModel* in_memory = nullptr;
     std::size_t tensors_count = 0;
     std::size_t trained_count = 0;
-    std::unique_ptr<dedloc::train::Session> session;
+    std::unique_ptr<dedloc::train::LoopSession> session;
 };

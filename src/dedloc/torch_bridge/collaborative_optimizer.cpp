@@ -63,7 +63,7 @@ train::Fingerprint fingerprint_of(const torch::nn::Module& module,
 
 }  // namespace
 
-Session::Session(std::unique_ptr<train::Session> session) : session_(std::move(session)) {}
+Session::Session(std::unique_ptr<train::LoopSession> session) : session_(std::move(session)) {}
 Session::Session(Session&&) noexcept = default;
 Session::~Session() = default;
 
@@ -79,7 +79,7 @@ Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options) {
     const train::Fingerprint fingerprint = fingerprint_of(*model, options.private_buffers);
     FlatModule flat = or_throw(FlatModule::make(
         std::move(model), {.private_buffers = options.private_buffers, .unread_counters = true}));
-    return Session(or_throw(train::Session::join(
+    return Session(or_throw(train::LoopSession::join(
         std::make_unique<ModuleModel>(std::move(flat)), fingerprint, std::move(options))));
 }
 

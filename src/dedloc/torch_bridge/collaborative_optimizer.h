@@ -94,8 +94,8 @@ class Session {
   private:
     friend Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options);
     friend class CollaborativeOptimizer;
-    explicit Session(std::unique_ptr<train::Session> session);
-    std::unique_ptr<train::Session> session_;
+    explicit Session(std::unique_ptr<train::LoopSession> session);
+    std::unique_ptr<train::LoopSession> session_;
 };
 
 // Returns when the model holds the collaboration's present parameters: those of `model` for who
@@ -120,7 +120,7 @@ class CollaborativeOptimizer {
     bool finished() const;
 
   private:
-    train::Session& session_;
+    train::LoopSession& session_;
 };
 
 }  // namespace dedloc::torch_bridge

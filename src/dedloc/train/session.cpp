@@ -152,9 +152,9 @@ Task<Result<void>> leave_there(collab::Collaboration& collaboration, Duration pa
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> Session::join(std::unique_ptr<Model> model,
-                                               const Fingerprint& fingerprint,
-                                               SessionOptions options) {
+Result<std::unique_ptr<LoopSession>> LoopSession::join(std::unique_ptr<Model> model,
+                                                       const Fingerprint& fingerprint,
+                                                       SessionOptions options) {
     const bool hosts = options.join.empty();
     const bool has_run = !options.run_file.empty() || !options.run_text.empty();
     if (hosts ? !has_run && options.resume.empty() : has_run || !options.resume.empty()) {
@@ -171,8 +171,8 @@ Result<std::unique_ptr<Session>> Session::join(std::unique_ptr<Model> model,
     DEDLOC_TRY(collab::Options run,
                hosts ? hosting(options, *node, *model, fingerprint) : joining(options, *node));
     if (hosts) DEDLOC_TRY_VOID(check_host(run.run, options.calls));
-    std::unique_ptr<Session> session(
-        new Session(std::move(node), service, std::move(files), std::move(model), run.run));
+    std::unique_ptr<LoopSession> session(
+        new LoopSession(std::move(node), service, std::move(files), std::move(model), run.run));
     DEDLOC_TRY_VOID(session->offer(options));
     run.layout = session->model_->layout();
     run.name = options.name;
@@ -186,11 +186,11 @@ Result<std::unique_ptr<Session>> Session::join(std::unique_ptr<Model> model,
     return session;
 }
 
-Session::Session(std::unique_ptr<collab::Node> node,
-                 collab::CollaborationService& service,
-                 std::unique_ptr<SessionFiles> files,
-                 std::unique_ptr<Model> model,
-                 run::RunFile run)
+LoopSession::LoopSession(std::unique_ptr<collab::Node> node,
+                         collab::CollaborationService& service,
+                         std::unique_ptr<SessionFiles> files,
+                         std::unique_ptr<Model> model,
+                         run::RunFile run)
     : votes_(std::make_unique<VoteWatch>()),
       files_(std::move(files)),
       fan_({files_.get(), votes_.get()}),
@@ -200,7 +200,7 @@ Session::Session(std::unique_ptr<collab::Node> node,
       model_(std::move(model)),
       saver_(service_, run_) {}
 
-Session::~Session() {
+LoopSession::~LoopSession() {
     if (!begun_) return;
     wait_max_ = Duration(0);
     try {
@@ -211,14 +211,14 @@ Session::~Session() {
 }
 
 // Samples by the functions that the loop brought.
-Ok Session::offer(const SessionOptions& options) {
+Ok LoopSession::offer(const SessionOptions& options) {
     if (!options.calls.compute && !options.calls.evaluate) return {};
     computes_samples_ = options.calls.compute != nullptr;
     samples_ = std::make_unique<CalledSamples>(*model_, options.calls, node_->id());
     return computes_samples_ ? check_recomputable(run_, *samples_, node_->id()) : Ok();
 }
 
-Result<void> Session::begin_loop(SessionOptions options) {
+Result<void> LoopSession::begin_loop(SessionOptions options) {
     wait_max_ = options.wait_max;
     if (wait_max_ == Duration(0)) goes_on_ = std::move(options.goes_on);
     LoopOptions loop = loop_options(run_);
@@ -247,7 +247,7 @@ Result<void> Session::begin_loop(SessionOptions options) {
     return {};
 }
 
-bool Session::load_newest() {
+bool LoopSession::load_newest() {
     const std::shared_ptr<const state::Snapshot> newest = collaboration().state();
     const bool is_another = loaded_.lock() != newest;
     loop_->begin_at(*newest);
@@ -255,18 +255,18 @@ bool Session::load_newest() {
     return is_another;
 }
 
-void Session::load_last() {
+void LoopSession::load_last() {
     if (has_last_ || !loop_) return;
     (void)load_newest();
     has_last_ = true;
 }
 
-void Session::drop() {
+void LoopSession::drop() {
     model_->leave_out();
     loop_->forget();
 }
 
-Result<void> Session::check_step(std::int64_t samples) const {
+Result<void> LoopSession::check_step(std::int64_t samples) const {
     if (samples <= 0) return make_error(ErrorKind::bad_input, "step() needs the number of samples");
     const auto count = static_cast<std::uint64_t>(samples);
     // Nobody computes on when the batch is full, so that a contribution is less than two batches,
@@ -290,7 +290,7 @@ Result<void> Session::check_step(std::int64_t samples) const {
     return {};
 }
 
-Result<GradientReport> Session::sum_up(collab::CounterRange range, bool has, double mean_loss) {
+Result<GradientReport> LoopSession::sum_up(collab::CounterRange range, bool has, double mean_loss) {
     try {
         if (!has) return samples_->accumulate(range);
         model_->add(static_cast<double>(range.size()));
@@ -302,7 +302,7 @@ Result<GradientReport> Session::sum_up(collab::CounterRange range, bool has, dou
 }
 
 // The present gradient to the sum, or one that is made now.
-Result<void> Session::add(std::uint64_t samples, double mean_loss) {
+Result<void> LoopSession::add(std::uint64_t samples, double mean_loss) {
     DEDLOC_TRY_VOID(model_->check());
     const bool has = model_->has_gradient();
     if (!has && !computes_samples_) {
@@ -328,7 +328,7 @@ Result<void> Session::add(std::uint64_t samples, double mean_loss) {
     return {};
 }
 
-Result<bool> Session::step(std::int64_t samples, double mean_loss) {
+Result<bool> LoopSession::step(std::int64_t samples, double mean_loss) {
     Result<bool> stepped = try_step(samples, mean_loss);
     const bool has_failed = !stepped && stepped.error().kind() != ErrorKind::cancelled &&
                             stepped.error().kind() != ErrorKind::bad_input;  // the caller's slip
@@ -337,7 +337,7 @@ Result<bool> Session::step(std::int64_t samples, double mean_loss) {
     return stepped;
 }
 
-Result<bool> Session::try_step(std::int64_t samples, double mean_loss) {
+Result<bool> LoopSession::try_step(std::int64_t samples, double mean_loss) {
     has_new_state_ = false;
     called_at_ = node_->clock().now();
     if (!waits_) {  // else an earlier one was cancelled
@@ -356,45 +356,45 @@ Result<bool> Session::try_step(std::int64_t samples, double mean_loss) {
 }
 
 // Nothing more is computed.
-bool Session::step_over() {
+bool LoopSession::step_over() {
     loop_->evaluate_the_end();
     has_new_state_ = load_newest() || has_new_state_;
     return has_new_state_;
 }
 
-Result<void> Session::may_wait() {
+Result<void> LoopSession::may_wait() {
     DEDLOC_TRY_VOID(end_without_votes());
     if (goes_on_ && !goes_on_())
         return make_error(ErrorKind::cancelled, "step() was told not to wait any more");
     return is_in_time();
 }
 
-Result<void> Session::is_in_time() const {
+Result<void> LoopSession::is_in_time() const {
     if (wait_max_ > Duration(0) && node_->clock().now() - called_at_ >= wait_max_)
         return make_error(ErrorKind::cancelled, "it waits on: call again");
     return {};
 }
 
-double Session::learning_rate() const {
+double LoopSession::learning_rate() const {
     return optim::learning_rate((run_.local ? run_.local->optimizer : run_.optimizer).schedule,
                                 global_step());
 }
 
 // Training goes on where there is no room for a checkpoint; leave() tries again.
-void Session::save_if_due() {
+void LoopSession::save_if_due() {
     std::shared_ptr<const state::Snapshot> state = collaboration().state();
     if (!saver_.is_due(*state)) return;
     const auto saved = saver_.save(std::move(state));
     if (!saved) log(LogLevel::warning, "trainer", "no checkpoint: {}", saved.error().message());
 }
 
-Result<void> Session::save_last() {
+Result<void> LoopSession::save_last() {
     std::shared_ptr<const state::Snapshot> state = collaboration().state();
     if (saver_.saves() && !saver_.has_saved(state)) DEDLOC_TRY_VOID(saver_.save(std::move(state)));
     return {};
 }
 
-Result<void> Session::leave(Duration patience) {
+Result<void> LoopSession::leave(Duration patience) {
     called_at_ = node_->clock().now();
     if (!left_) {
         if (loop_ && finished()) loop_->evaluate_the_end();
@@ -420,7 +420,7 @@ Result<void> Session::leave(Duration patience) {
 
 // The collaboration waits for our last samples. Once we are gone no round ends here any more:
 // whoever waits there waits for ever, until the session ends.
-Result<void> Session::hand_in_last() {
+Result<void> LoopSession::hand_in_last() {
     loop_->wait_only_while([this]() -> Result<void> {
         if (parting_.wait_for(0s) != std::future_status::ready) return is_in_time();
         return make_error(ErrorKind::cancelled, "the run was left");
@@ -433,7 +433,7 @@ Result<void> Session::hand_in_last() {
     return {};
 }
 
-Result<void> Session::end_without_votes() {
+Result<void> LoopSession::end_without_votes() {
     const std::string problem = votes_->problem();
     if (problem.empty()) return {};
     left_ = true;
@@ -447,19 +447,19 @@ Result<void> Session::end_without_votes() {
         problem);
 }
 
-std::string Session::join_string() const {
+std::string LoopSession::join_string() const {
     collab::Collaboration& collaboration = this->collaboration();
     return node_->run_on_network_thread([&collaboration] { return collaboration.join_string(); });
 }
 
-membership::Status Session::status() const {
+membership::Status LoopSession::status() const {
     collab::Collaboration& collaboration = this->collaboration();
     return node_->run_on_network_thread([&collaboration] { return collaboration.status(); });
 }
 
-std::string Session::state_hash() const { return status().state_hash.hex(); }
+std::string LoopSession::state_hash() const { return status().state_hash.hex(); }
 
-std::vector<membership::Status> Session::peers() const {
+std::vector<membership::Status> LoopSession::peers() const {
     collab::Collaboration& collaboration = this->collaboration();
     return node_->run_on_network_thread([&collaboration] { return collaboration.peers(); });
 }

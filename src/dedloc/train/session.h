@@ -1,8 +1,9 @@
-// Session: a training loop that somebody wrote himself as a peer of a run, over memory of his own.
+// LoopSession: a training loop that somebody wrote himself as a peer of a run, over memory of his
+// own.
 // torch_bridge's CollaborativeOptimizer, the C interface and Python's Optimizer are thin layers
 // over it; what it does is the engine's (loop.h), as in `dedloc join`.
 //
-//   DEDLOC_TRY(auto session, Session::join(model, fingerprint, {.run_file = "run.toml"}));
+//   DEDLOC_TRY(auto session, LoopSession::join(model, fingerprint, {.run_file = "run.toml"}));
 //   while (!session->finished()) {
 //       … a forward and a backward pass …
 //       DEDLOC_TRY(const bool has_new_parameters, session->step(samples, mean_loss));
@@ -98,14 +99,14 @@ struct SessionOptions {
 
 class VoteWatch;
 
-class Session {
+class LoopSession {
   public:
     // Returns when the model holds the collaboration's present parameters: its own for a host, the
     // checkpoint's for one that resumes, downloaded ones for one that joins.
-    static Result<std::unique_ptr<Session>> join(std::unique_ptr<Model> model,
-                                                 const Fingerprint& fingerprint,
-                                                 SessionOptions options);
-    ~Session();  // leaves, waiting little
+    static Result<std::unique_ptr<LoopSession>> join(std::unique_ptr<Model> model,
+                                                     const Fingerprint& fingerprint,
+                                                     SessionOptions options);
+    ~LoopSession();  // leaves, waiting little
 
     // After a backward pass of the MEAN loss over `samples` samples (NaN: others see no loss of
     // this peer). True if the model has new parameters now. Once the run is over it only loads its
@@ -139,11 +140,11 @@ class Session {
     const collab::Node& node() const { return *node_; }
 
   private:
-    Session(std::unique_ptr<collab::Node> node,
-            collab::CollaborationService& service,
-            std::unique_ptr<SessionFiles> files,
-            std::unique_ptr<Model> model,
-            run::RunFile run);
+    LoopSession(std::unique_ptr<collab::Node> node,
+                collab::CollaborationService& service,
+                std::unique_ptr<SessionFiles> files,
+                std::unique_ptr<Model> model,
+                run::RunFile run);
     collab::Collaboration& collaboration() const { return service_.collaboration(); }
     Ok offer(const SessionOptions& options);
     Result<void> begin_loop(SessionOptions options);

@@ -48,7 +48,7 @@ class SessionTest : public testing::Test {
             model->place(values, gradients);
         }
     };
-    Result<std::unique_ptr<Session>> host(Number& number, SessionOptions options) const {
+    Result<std::unique_ptr<LoopSession>> host(Number& number, SessionOptions options) const {
         auto model = SpanModel::make({{.name = "p",
                                        .count = 1,
                                        .trained = true,
@@ -61,7 +61,7 @@ class SessionTest : public testing::Test {
         maker.begin_buffers();
         options.directory = directory_ / "peer";
         options.listen = {"/ip4/127.0.0.1/tcp/0"};
-        return Session::join(*std::move(model), maker.finish(), std::move(options));
+        return LoopSession::join(*std::move(model), maker.finish(), std::move(options));
     }
 
     fs::path directory_;
