@@ -9,6 +9,9 @@
 #   python3-dedloc   the Python package; torch comes from wherever people have it
 #
 # Nothing in a package tells when or where it was built: two builds have the same bytes.
+# Packages are made of what is built, and tests need not be: `cmake --build BUILD --target dedloc
+# dedloc_shared` is enough.
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
 set(programs_core dedloc dedloc-ask-router)
 set(programs_trainer dedloc-trainer dedloc-train-tokenizer dedloc-draw-emoji)
 foreach(component core trainer)
@@ -93,6 +96,10 @@ set(CPACK_DEBIAN_DEV_DESCRIPTION "train one neural network together: library and
 set(CPACK_DEBIAN_PYTHON3_PACKAGE_NAME python3-dedloc)
 set(CPACK_DEBIAN_PYTHON3_PACKAGE_SECTION python)
 set(CPACK_DEBIAN_PYTHON3_PACKAGE_DEPENDS "python3 (>= 3.9)")
+set(CPACK_DEBIAN_PYTHON3_PACKAGE_SUGGESTS "python3-torch")
+set(CPACK_DEBIAN_PYTHON3_PACKAGE_CONTROL_EXTRA
+    ${PROJECT_SOURCE_DIR}/packaging/python3/postinst ${PROJECT_SOURCE_DIR}/packaging/python3/prerm)
+set(CPACK_DEBIAN_PYTHON3_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PYTHON3_DESCRIPTION "train one PyTorch network together over the Internet
  An optimizer around one's own: its step is made together with all peers of a run.")
 include(CPack)

@@ -13,6 +13,14 @@
 docs/python.md says more.
 """
 
+import importlib.util
+
+if importlib.util.find_spec("torch") is None:
+    raise ModuleNotFoundError(
+        "dedloc trains with PyTorch, and this Python has none: pip install torch, or Debian's "
+        "package python3-torch", name="torch")
+
+# pylint: disable=wrong-import-position
 from . import callbacks, experts
 from ._calls import sample_seed
 from .checkpoint import load_checkpoint

@@ -1,6 +1,7 @@
 # Runs in the bare root (run.sh): /share has the packages and the host's join string.
 set -uo pipefail
 export DEBIAN_FRONTEND=noninteractive
+source tools/needs.sh
 results=/share/results
 : >"$results"
 
@@ -52,10 +53,53 @@ examples_build() {
             -DCMAKE_C_FLAGS='-Wall -Wextra -Werror' &&
         cmake --build /tmp/example/build && rm -rf /tmp/example
 }
+python_says_what_it_lacks() {
+    ! python3 -c 'import dedloc' 2>/tmp/said && tail -n 1 /tmp/said | grep 'python3-torch'
+}
+python_trains() {
+    cd /tmp && python3 - <<'PY'
+import dedloc
+import torch
+
+run = dedloc.host(target_batch=8, optimizer={"kind": "sgd", "lr": 0.1}, stop={"steps": 2},
+                  listen=["/ip4/127.0.0.1/tcp/0"])
+model = torch.nn.Linear(2, 1)
+optimizer = dedloc.Optimizer(run, model)
+while not run.finished:
+    inputs = torch.randn(4, 2)
+    loss = torch.nn.functional.mse_loss(model(inputs), inputs.sum(1, keepdim=True))
+    loss.backward()
+    optimizer.step(loss, samples=4)
+run.leave()
+assert run.global_step == 2, run.global_step
+PY
+}
 no_errors_of_lintian() { ! lintian --fail-on error /share/packages/*.deb | grep '^E:'; }
 units_are_sound() {
     systemd-analyze verify /lib/systemd/system/dedloc-relay.service &&
-        systemd-analyze verify --user /lib/systemd/user/dedloc@.service
+        XDG_RUNTIME_DIR=/tmp systemd-analyze verify --user /lib/systemd/user/dedloc@.service
+}
+older_packages() { # the same, with a version that is lower
+    local file folder
+    mkdir -p /tmp/older
+    for file in /share/packages/*.deb; do
+        folder=$(mktemp -d)
+        dpkg-deb -R "$file" "$folder" &&
+            sed -i "s/^Version: .*/Version: 0.0.1/; s/(= [^)]*)/(= 0.0.1)/" \
+                "$folder/DEBIAN/control" &&
+            echo one that has gone since >"$folder/usr/share/doc/$(deb_name "$file")/dedloc-was" &&
+            dpkg-deb -b "$folder" "/tmp/older/$(basename "$file")" || return 1
+        rm -rf "$folder"
+    done
+}
+deb_name() { dpkg-deb -f "$1" Package; }
+upgrade_works() {
+    older_packages && dpkg -i --force-downgrade /tmp/older/*.deb &&
+        [[ $(dpkg-query -W -f '${Version}' dedloc) == 0.0.1 ]] &&
+        packages /share/packages/*.deb &&
+        [[ $(dpkg-query -W -f '${Version}' dedloc) != 0.0.1 ]] &&
+        ! find /usr/share/doc -name dedloc-was | grep . && dedloc version && dpkg --audit &&
+        [[ -z $(dpkg --audit) ]]
 }
 nothing_is_left() {
     dpkg --purge dedloc python3-dedloc libdedloc-dev dedloc-core &&
@@ -74,10 +118,15 @@ try 'a peer trains beside a host outside' peer_trains
 try 'the library is installed' packages "$(deb libdedloc-dev)" g++ cmake make pkg-config
 try 'a program in C builds with what is installed' examples_build c_api
 try 'pkg-config knows the library' pkg-config --cflags --libs dedloc
+try 'what a task of one'"'"'s own needs is installed' packages "${needs_build[@]}"
+try 'a task in C++ builds with what is installed' examples_build task
 try 'the Python package is installed' packages "$(deb python3-dedloc)"
-try 'Python opens the library' python3 -c 'import dedloc; print(dedloc.__version__)'
+try 'Python says that it needs torch' python_says_what_it_lacks
+try 'torch for Python is installed' packages python3-torch
+try 'a loop in Python trains' python_trains
 try 'lintian is installed' packages lintian systemd
 try 'lintian finds no error' no_errors_of_lintian
 try 'systemd takes the units' units_are_sound
+try 'an older version is upgraded' upgrade_works
 try 'removal leaves nothing' nothing_is_left
 try 'the end' true

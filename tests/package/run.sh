@@ -26,6 +26,10 @@ end() {
 trap end EXIT
 if [[ -z $packages ]]; then
     packages=$share/packages
+    cmake --build build/release --target dedloc dedloc_shared >"$share/build.log" || {
+        tail -n 20 "$share/build.log" >&2
+        exit 1
+    }
     cpack --config build/release/CPackConfig.cmake -B "$packages" >"$share/cpack.log" || {
         tail -n 20 "$share/cpack.log" >&2
         exit 1
