@@ -16,7 +16,7 @@ namespace {
 constexpr Duration look_pause = 20ms;      // while a step is made and there is nothing to compute
 constexpr double machine_noise = 1e-3;     // of a robust run's gradients, relative
 constexpr std::uint64_t spikes_every = 7;  // steps of a robust run
-constexpr float spike = 6;
+constexpr float spike = 20;
 
 // The optimizer's momentum has gained so much: v' = momentum v + gradient.
 double applied_length(const state::Snapshot& before,

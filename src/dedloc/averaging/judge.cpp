@@ -8,6 +8,9 @@
 namespace dedloc::averaging {
 namespace {
 
+// Parts, or rows, that are looked into together: their inputs lie in memory meanwhile.
+constexpr std::size_t judged_at_once_max = 16;
+
 using robust::Offence;
 using robust::OrderKind;
 
@@ -118,20 +121,43 @@ Task<void> Judge::judge_row(std::shared_ptr<OpenProof> open,
     }
 }
 
+// Some at once: one after another they take longer than voters are waited for.
+Task<Judgement> Judge::first_not_clear(std::vector<Look> looks) {
+    for (std::size_t first = 0; first < looks.size(); first += judged_at_once_max) {
+        const std::size_t end = std::min(first + judged_at_once_max, looks.size());
+        std::vector<std::shared_ptr<Judgement>> found;
+        std::vector<Task<void>> at_once;
+        for (std::size_t i = first; i < end; ++i) {
+            found.push_back(std::make_shared<Judgement>());
+            at_once.push_back(looks[i](found.back()));
+        }
+        co_await runtime::all_of(std::move(at_once));
+        for (const std::shared_ptr<Judgement>& each : found)
+            if (!each->is_clear()) co_return *each;
+    }
+    co_return Judgement{};
+}
+
 Task<Judgement> Judge::of_owner(std::shared_ptr<OpenProof> open,
                                 std::shared_ptr<const Proof> proof,
                                 std::uint32_t owner) {
-    const auto judgement = std::make_shared<Judgement>();
-    const std::uint32_t parts = static_cast<std::uint32_t>(proof->draw.parts.size());
-    for (std::uint32_t part = 0; part < parts && judgement->is_clear(); ++part)
-        if (proof->draw.parts[part].owner == owner) co_await judge_part(open, part, judgement);
-    for (const SignedBy& answer : proof->answers) {
-        if (!judgement->is_clear()) break;
-        const std::optional<SignedBy> nobody_accuses;
+    std::vector<Look> looks;
+    for (std::uint32_t part = 0; part < proof->draw.parts.size(); ++part)
+        if (proof->draw.parts[part].owner == owner)
+            looks.push_back([this, open, part](std::shared_ptr<Judgement> found) {
+                return judge_part(open, part, std::move(found));
+            });
+    Judgement of_parts = co_await first_not_clear(std::move(looks));
+    if (!of_parts.is_clear()) co_return of_parts;
+    std::vector<Look> rows;
+    for (const SignedBy& answer : proof->answers)
         if (!open->rows->parts_of(owner, answer.member).empty())
-            co_await judge_row(open, proof, owner, answer.member, nobody_accuses, judgement);
-    }
-    co_return *judgement;
+            rows.push_back([this, open, proof, owner, member = answer.member](
+                               std::shared_ptr<Judgement> found) {
+                return judge_row(open, proof, owner, member, std::nullopt, std::move(found));
+            });
+    Judgement of_rows = co_await first_not_clear(std::move(rows));
+    co_return of_rows;
 }
 
 Task<Judgement> Judge::of_row(std::shared_ptr<OpenProof> open,

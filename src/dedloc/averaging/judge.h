@@ -3,11 +3,12 @@
 // reduced again from its inputs, or the row is made again. Inputs come from the owner or, if that
 // one shows none, from their authors; an input that neither shows leaves both unjudged.
 //
-// Cost: the inputs of one part at a time over our link. Thread: the network thread; arithmetic on
+// Cost: the inputs of sixteen parts, or rows, at a time over our link. Thread: the network thread; arithmetic on
 // workers.
 
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -45,6 +46,8 @@ class Judge {
                              PeerId proposer);
 
   private:
+    using Look = std::function<Task<void>(std::shared_ptr<Judgement> found)>;
+    Task<Judgement> first_not_clear(std::vector<Look> looks);
     Task<bool> gather(std::shared_ptr<OpenProof> open,
                       std::vector<AskInput> asks,
                       std::shared_ptr<Evidence> into,

@@ -30,25 +30,26 @@ class ClipIteration {
             report.clipped = find_step();
             for (std::size_t m = 0; m < at_.size(); ++m) at_[m] = at_[m] + step_[m];
             hull_.move_to(at_);
-            report.last_step = std::sqrt(hull_.squared_length(step_));
-            if (report.last_step <= options_.eps * options_.tau) break;
+            report.last_step = left_;
+            if (left_ <= options_.eps * options_.tau) break;
         }
         return report;
     }
     const std::vector<double>& at() const { return at_; }
 
   private:
-    // s = Σ c[i] (y[i] - Σ a[j] y[j]) / Σ w.
+    // To the mean by c: a[i] = c[i] / Σ c. What the clipped differences left is Σ c / Σ w of that.
     std::uint32_t find_step() {
         std::uint32_t clipped = 0;
-        double pull = 0;
+        double all = 0;
         for (std::size_t m = 0; m < at_.size(); ++m) {
             const double factor = clip_factor(options_.tau, std::sqrt(hull_.squared_distance(m)));
             if (factor < 1) ++clipped;
-            step_[m] = weights_[m] * factor / all_;
-            pull = pull + step_[m];
+            step_[m] = weights_[m] * factor;
+            all = all + step_[m];
         }
-        for (std::size_t m = 0; m < at_.size(); ++m) step_[m] = step_[m] - pull * at_[m];
+        for (std::size_t m = 0; m < at_.size(); ++m) step_[m] = step_[m] / all - at_[m];
+        left_ = std::sqrt(hull_.squared_length(step_)) * (all / all_);
         return clipped;
     }
 
@@ -56,6 +57,7 @@ class ClipIteration {
     std::span<const double> weights_;
     const ClipOptions& options_;
     double all_ = 0;
+    double left_ = 0;  // |Σ c d| / Σ w before the step
     std::vector<double> at_;
     std::vector<double> step_;
 };

@@ -2,7 +2,12 @@
 // minority goes, it moves v by its share of tau.
 //
 //   v = weighted coordinate-wise median; repeat: d[i] = x[i] - v,
-//   c[i] = w[i] min(1, tau / |d[i]|), s = Σ c[i] d[i] / Σ w[i], v += s; until |s| <= eps × tau
+//   c[i] = w[i] min(1, tau / |d[i]|), s = Σ c[i] d[i], v += s / Σ c[i]; until |s| <= eps × tau Σ w[i]
+//
+// The papers step by s / Σ w[i], which ends at the same point. But where all members are further
+// away than tau (a loss that leaps), it takes |d| / tau times as many steps, and the proof of the
+// round does not hold for a point short of the end. Divided by Σ c[i] (Weiszfeld's step) it does
+// not depend on tau.
 //
 // Every iterate lies in the affine hull of the start and the members, so that the iterations run
 // over inner products (affine_hull.h) instead of over the elements.
@@ -29,7 +34,7 @@ struct ClipOptions {
 
 struct ClipReport {
     std::uint32_t iterations = 0;
-    double last_step = 0;       // |s|
+    double last_step = 0;       // |s| / Σ w
     std::uint32_t clipped = 0;  // members that are further away than tau
 };
 

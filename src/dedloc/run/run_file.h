@@ -25,7 +25,7 @@ inline constexpr int run_format = 1;
 // Changes whenever any bit of a step could change, or of what is signed about it.
 inline constexpr int numerics_version = 5;
 // The same of the rows by which robust rounds are proved; only runs with [robust] have it.
-inline constexpr int robust_numerics_version = 3;
+inline constexpr int robust_numerics_version = 4;
 inline constexpr std::size_t run_file_bytes_max = 256 * 1024;
 
 inline constexpr std::uint64_t micro_auto = 0;  // in the file: "auto"
