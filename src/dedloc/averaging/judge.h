@@ -3,8 +3,8 @@
 // reduced again from its inputs, or the row is made again. Inputs come from the owner or, if that
 // one shows none, from their authors; an input that neither shows leaves both unjudged.
 //
-// Cost: the inputs of sixteen parts, or rows, at a time over our link. Thread: the network thread; arithmetic on
-// workers.
+// Cost: the inputs of sixteen parts, or rows, at a time over our link. Thread: the network thread;
+// arithmetic on workers.
 
 #pragma once
 #include <cstdint>

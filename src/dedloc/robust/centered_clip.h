@@ -2,7 +2,7 @@
 // minority goes, it moves v by its share of tau.
 //
 //   v = weighted coordinate-wise median; repeat: d[i] = x[i] - v,
-//   c[i] = w[i] min(1, tau / |d[i]|), s = Σ c[i] d[i], v += s / Σ c[i]; until |s| <= eps × tau Σ w[i]
+//   c[i] = w[i] min(1, tau / |d[i]|), s = Σ c[i] d[i], v += s / Σ c[i]; until |s| <= eps tau Σ w[i]
 //
 // The papers step by s / Σ w[i], which ends at the same point. But where all members are further
 // away than tau (a loss that leaps), it takes |d| / tau times as many steps, and the proof of the
