@@ -14,11 +14,13 @@ AdmissionService::AdmissionService(runtime::Node node,
                                    p2p::Host& host,
                                    std::shared_ptr<TokenAuthorizer> authorizer,
                                    std::shared_ptr<Issuer> issuer,
+                                   events::Teller& teller,
                                    Callbacks callbacks)
     : node_(std::move(node)),
       host_(host),
       authorizer_(std::move(authorizer)),
       issuer_(std::move(issuer)),
+      teller_(teller),
       callbacks_(std::move(callbacks)),
       handlers_(host),
       scope_(node_.executor) {}
@@ -30,9 +32,9 @@ Ok AdmissionService::start(Admitted own) {
     }
     authorizer_->set_own(std::move(own.token));
     if (const auto token = wire::decode<admission::Token>(authorizer_->own())) {
-        callbacks_.tell(events::PersonSeen{.person = token->subject},
-                        host_.id(),
-                        fmt::format("this peer is a device of {}", token->subject));
+        teller_.tell(events::PersonSeen{.person = token->subject},
+                     host_.id(),
+                     fmt::format("this peer is a device of {}", token->subject));
         if (own.delegation && !issuer_) take_delegation(*own.delegation, token->subject);
     }
     handlers_.on_call(admission_method, [this](PeerId from, Bytes request) {
@@ -65,12 +67,12 @@ Task<Result<Bytes>> AdmissionService::on_question(PeerId from, Bytes request) {
                                 : issuer_->redeem(question.code, from);
     if (!issued) {
         const std::string& why = issued.error().message();
-        callbacks_.tell(events::AdmissionRefused{}, from, why);
+        teller_.tell(events::AdmissionRefused{}, from, why);
         co_return std::move(issued).error();
     }
-    callbacks_.tell(events::TokenGiven{.person = issued->token.subject},
-                    from,
-                    fmt::format("{} got a token for {}", issued->token.subject, from.short_text()));
+    teller_.tell(events::TokenGiven{.person = issued->token.subject},
+                 from,
+                 fmt::format("{} got a token for {}", issued->token.subject, from.short_text()));
     Admitted answer;
     answer.token = admission::encode_token(issued->token);
     answer.delegation = std::move(issued->delegation);
@@ -103,7 +105,7 @@ void AdmissionService::obey(const std::string& person) {
 void AdmissionService::tell_revoked(const std::string& person) {
     const auto own = wire::decode<admission::Token>(authorizer_->own());
     const bool is_ours = own && own->subject == person;
-    callbacks_.tell(
+    teller_.tell(
         events::Revoked{.person = person, .ours = is_ours},
         {},
         fmt::format("the organiser has revoked the admission of {}{}",
@@ -197,10 +199,9 @@ Task<void> AdmissionService::renew() {
         co_return;
     }
     if (std::exchange(renewal_failed_, true)) co_return;
-    callbacks_.tell(
-        events::RenewalFailed{},
-        {},
-        fmt::format("this peer's token could not be renewed: {}; it is tried again", why));
+    teller_.tell(events::RenewalFailed{},
+                 {},
+                 fmt::format("this peer's token could not be renewed: {}; it is tried again", why));
 }
 
 void AdmissionService::take_own_token() {
@@ -212,7 +213,7 @@ void AdmissionService::take_token(const Admitted& admitted) {
     if (!token) return;
     authorizer_->set_own(admitted.token);
     if (const Ok kept = keep_token(node_.disk, admitted); !kept)
-        callbacks_.tell(events::RenewalFailed{}, {}, kept.error().message());
+        teller_.tell(events::RenewalFailed{}, {}, kept.error().message());
     if (admitted.delegation) take_delegation(*admitted.delegation, token->subject);
 }
 

@@ -16,7 +16,7 @@
 #include "dedloc/admission/admission_message.h"
 #include "dedloc/admission/issuer.h"
 #include "dedloc/admission/token_authorizer.h"
-#include "dedloc/events/events.h"
+#include "dedloc/events/teller.h"
 #include "dedloc/p2p/handlers.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/node.h"
@@ -33,8 +33,7 @@ class AdmissionService {
     struct Callbacks {
         std::function<std::vector<PeerId>()> members;     // live ones
         std::function<std::vector<PeerId>()> organisers;  // those of them that let people in
-        std::function<void(events::Any, PeerId, std::string)> tell;
-        std::function<void()> part_from_revoked;  // from members, at once
+        std::function<void()> part_from_revoked;          // from members, at once
         // A delegation came: the issuer that this peer is now. Null: it cannot be one.
         std::function<std::shared_ptr<Issuer>(const admission::Delegation&, const std::string&)>
             make_issuer;
@@ -45,6 +44,7 @@ class AdmissionService {
                      p2p::Host& host,
                      std::shared_ptr<TokenAuthorizer> authorizer,
                      std::shared_ptr<Issuer> issuer,
+                     events::Teller& teller,
                      Callbacks callbacks);
 
     // Takes the own token, or makes one where this peer is an organiser. Errors: as Issuer.
@@ -74,6 +74,7 @@ class AdmissionService {
     p2p::Host& host_;
     std::shared_ptr<TokenAuthorizer> authorizer_;
     std::shared_ptr<Issuer> issuer_;
+    events::Teller& teller_;
     Callbacks callbacks_;
     TimePoint next_renewal_;
     bool renewal_failed_ = false;  // which was told

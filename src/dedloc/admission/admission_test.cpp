@@ -26,7 +26,7 @@ run::RunFile invited_run() {
 }
 
 // A peer at the door of an invited run, with an issuer if it organises.
-struct InvitedPeer {
+struct InvitedPeer final : events::Teller {
     explicit InvitedPeer(sim::SimNode& on, std::shared_ptr<Issuer> issuer = nullptr)
         : node(on),
           authorizer(std::make_shared<TokenAuthorizer>(run::run_hash(invited_run()),
@@ -43,7 +43,7 @@ struct InvitedPeer {
                      membership::peers_max,
                      {{admission_method, "as in a run"}},
                      callbacks()),
-          admission(node.runtime(), node.host(), authorizer, std::move(issuer), service()) {
+          admission(node.runtime(), node.host(), authorizer, std::move(issuer), *this, service()) {
         status.peer = node.id();
     }
     void begin(Admitted own = {}) {
@@ -73,11 +73,6 @@ struct InvitedPeer {
         AdmissionService::Callbacks callbacks;
         callbacks.members = [this] { return members(false); };
         callbacks.organisers = [this] { return members(true); };
-        callbacks.tell = [this](const events::Any& what, const PeerId&, const std::string& text) {
-            if (const auto* revoked = std::get_if<events::Revoked>(&what))
-                own_revocation |= revoked->ours;
-            told.push_back(text);
-        };
         callbacks.part_from_revoked = [this] { membership.look_at_admission(); };
         callbacks.make_issuer = [this](const admission::Delegation& delegation,
                                        const std::string& name) {
@@ -92,6 +87,11 @@ struct InvitedPeer {
                                                              std::move(right)));
         };
         return callbacks;
+    }
+    void tell(events::Any what, PeerId, std::string text) override {
+        if (const auto* revoked = std::get_if<events::Revoked>(&what))
+            own_revocation |= revoked->ours;
+        told.push_back(std::move(text));
     }
     std::vector<PeerId> members(bool organisers) const {
         std::vector<PeerId> peers;

@@ -17,8 +17,7 @@ validation::ValidatorOptions validator_options(const BackendContext& context,
     return made;
 }
 
-validation::ValidatorHooks validator_hooks(const BackendContext& context,
-                                           averaging::Coordinator& engine,
+validation::ValidatorHooks validator_hooks(averaging::Coordinator& engine,
                                            const averaging::Roster& roster,
                                            const OrderNews& names) {
     validation::ValidatorHooks hooks;
@@ -27,9 +26,6 @@ validation::ValidatorHooks validator_hooks(const BackendContext& context,
     };
     hooks.audience = [&roster] { return roster.live_trainers(); };
     hooks.name_of = [&names](const PeerId& peer) { return names.name_of(peer); };
-    hooks.tell = [&teller = context.teller](events::Any what, PeerId peer, std::string text) {
-        teller.tell(std::move(what), std::move(peer), std::move(text));
-    };
     return hooks;
 }
 
@@ -41,6 +37,17 @@ GradientChecks::GradientChecks(const BackendContext& context,
                                averaging::Coordinator& engine,
                                const averaging::Roster& roster,
                                const OrderNews& names)
+    : GradientChecks(context,
+                     engine,
+                     roster,
+                     names,
+                     validator_options(context, engine.environment().options.clip_rule)) {}
+
+GradientChecks::GradientChecks(const BackendContext& context,
+                               averaging::Coordinator& engine,
+                               const averaging::Roster& roster,
+                               const OrderNews& names,
+                               const validation::ValidatorOptions& options)
     : validators_(context.node,
                   context.host,
                   context.signer,
@@ -48,10 +55,9 @@ GradientChecks::GradientChecks(const BackendContext& context,
                   engine.environment().ledger,
                   engine.environment().parts,
                   engine.evidence(),
-                  validator_options(context, engine.environment().options.clip_rule),
-                  validator_hooks(context, engine, roster, names)) {
-    const validation::ValidatorOptions options =
-        validator_options(context, engine.environment().options.clip_rule);
+                  context.teller,
+                  options,
+                  validator_hooks(engine, roster, names)) {
     validation::GradientRules rules;
     rules.tolerance = options.tolerance;
     rules.right_needed = options.right_needed;

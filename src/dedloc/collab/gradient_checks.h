@@ -33,6 +33,12 @@ class GradientChecks {
     void certified(const consensus::Link& commit, std::shared_ptr<const state::Snapshot> state);
 
   private:
+    GradientChecks(const BackendContext& context,
+                   averaging::Coordinator& engine,
+                   const averaging::Roster& roster,
+                   const OrderNews& names,
+                   const validation::ValidatorOptions& options);
+
     validation::Validators validators_;
     std::vector<consensus::Voter> voters_;  // of the decision before
 };

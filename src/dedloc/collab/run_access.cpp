@@ -30,7 +30,7 @@ RunAccess::RunAccess(runtime::Node node,
     judge_ =
         std::make_unique<admission::RevocationJudge>(host, authorizer, consensus::no_new_orders());
     service_ = std::make_unique<admission::AdmissionService>(
-        node_, host, std::move(authorizer), options.issuer, callbacks(signer, verifier));
+        node_, host, std::move(authorizer), options.issuer, teller_, callbacks(signer, verifier));
 }
 
 std::vector<PeerId> RunAccess::live(bool organisers_only) const {
@@ -45,9 +45,6 @@ admission::AdmissionService::Callbacks RunAccess::callbacks(const security::Sign
     admission::AdmissionService::Callbacks callbacks;
     callbacks.members = [this] { return live(/*organisers_only=*/false); };
     callbacks.organisers = [this] { return live(/*organisers_only=*/true); };
-    callbacks.tell = [this](events::Any what, PeerId peer, std::string text) {
-        teller_.tell(std::move(what), std::move(peer), std::move(text));
-    };
     callbacks.part_from_revoked = [this] { membership_->look_at_admission(); };
     callbacks.make_issuer = [this, &signer, &verifier](const admission::Delegation& delegation,
                                                        const std::string& name) {

@@ -62,6 +62,7 @@ Validators::Validators(runtime::Node node,
                        const consensus::Ledger& ledger,
                        const allreduce::PartStore& parts,
                        averaging::EvidenceStore& evidence,
+                       events::Teller& teller,
                        ValidatorOptions options,
                        ValidatorHooks hooks)
     : node_(std::move(node)),
@@ -71,6 +72,7 @@ Validators::Validators(runtime::Node node,
       ledger_(ledger),
       parts_(parts),
       evidence_(evidence),
+      teller_(teller),
       options_(std::move(options)),
       hooks_(std::move(hooks)),
       handlers_(host),
@@ -327,11 +329,11 @@ Task<void> Validators::checked(CheckResult result) {
     const auto own_place = place_of(*still->second.plan, host_.id());
     if (!own_place) co_return;
     const PeerId& author = still->second.plan->members[job.target].peer;
-    hooks_.tell(events::CheckMade{.checks = checks_made_},
-                author,
-                fmt::format("computed what {} handed in at step {} again",
-                            hooks_.name_of(author),
-                            still->second.step + 1));
+    teller_.tell(events::CheckMade{.checks = checks_made_},
+                 author,
+                 fmt::format("computed what {} handed in at step {} again",
+                             hooks_.name_of(author),
+                             still->second.step + 1));
     Finding finding{job.draw, job.target, robust::encode_rows(*again)};
     averaging::SignedBy signed_by;
     signed_by.member = *own_place;
@@ -425,12 +427,12 @@ void Validators::look_at(Round& round, const Digest& draw, std::uint32_t target)
             return;
         case robust::Ruling::undecided:
             open.closed = true;
-            hooks_.tell(events::CheckUndecided{},
-                        round.plan->members[target].peer,
-                        fmt::format("validators cannot agree on what {} should have computed at "
-                                    "step {}: nobody is kept out",
-                                    hooks_.name_of(round.plan->members[target].peer),
-                                    round.step + 1));
+            teller_.tell(events::CheckUndecided{},
+                         round.plan->members[target].peer,
+                         fmt::format("validators cannot agree on what {} should have computed at "
+                                     "step {}: nobody is kept out",
+                                     hooks_.name_of(round.plan->members[target].peer),
+                                     round.step + 1));
             return;
     }
 }
@@ -448,12 +450,12 @@ void Validators::ask_all(Round& round, const Digest& draw, std::uint32_t target,
     for (averaging::SignedBy& finding : std::exchange(open.not_asked, {}))
         take_finding(std::move(finding));
     const PeerId& author = round.plan->members[target].peer;
-    hooks_.tell(events::CheckDisputed{},
-                author,
-                fmt::format("a validator computes something else than {} at step {}: the other "
-                            "voters compute it again",
-                            hooks_.name_of(author),
-                            round.step + 1));
+    teller_.tell(events::CheckDisputed{},
+                 author,
+                 fmt::format("a validator computes something else than {} at step {}: the other "
+                             "voters compute it again",
+                             hooks_.name_of(author),
+                             round.step + 1));
     if (author != host_.id() && round.checkers.contains(host_.id()) &&
         !open.findings.contains(host_.id()))
         queue(round, draw, target, Reason::disputed);
@@ -534,7 +536,7 @@ void Validators::tell_right(const PeerId& author, std::size_t right) const {
     // More of them are needed where too few different peers have found them right.
     const std::size_t shown = std::min<std::size_t>(right, options_.right_needed);
     const bool about_us = author == host_.id();
-    hooks_.tell(
+    teller_.tell(
         events::NewcomerRight{
             .right = shown, .needed = options_.right_needed, .about_us = about_us ? 1U : 0U},
         author,
@@ -594,7 +596,7 @@ void Validators::look_at_own_orders() {
 void Validators::test_of_ourselves(const Round& round, std::uint32_t target, bool right) {
     const PeerId& author = round.plan->members[target].peer;
     own_right_ = right ? own_right_ + 1 : 0;
-    hooks_.tell(
+    teller_.tell(
         events::OwnCheck{.right = right},
         author,
         right ? fmt::format("this peer computes the same as {} at step {} ({} of {} checks that "

@@ -18,7 +18,7 @@
 
 #include "dedloc/allreduce/part_store.h"
 #include "dedloc/averaging/evidence_store.h"
-#include "dedloc/events/events.h"
+#include "dedloc/events/teller.h"
 #include "dedloc/p2p/handlers.h"
 #include "dedloc/robust/checks.h"
 #include "dedloc/runtime/scope.h"
@@ -50,7 +50,6 @@ struct ValidatorHooks {
     std::function<void(robust::Order, Bytes evidence)> propose;
     std::function<std::vector<PeerId>()> audience;
     std::function<std::string(const PeerId&)> name_of;
-    std::function<void(events::Any, PeerId, std::string)> tell;
 };
 
 class Validators {
@@ -62,6 +61,7 @@ class Validators {
                const consensus::Ledger& ledger,
                const allreduce::PartStore& parts,
                averaging::EvidenceStore& evidence,
+               events::Teller& teller,
                ValidatorOptions options,
                ValidatorHooks hooks);
 
@@ -165,6 +165,7 @@ class Validators {
     const consensus::Ledger& ledger_;
     const allreduce::PartStore& parts_;
     averaging::EvidenceStore& evidence_;
+    events::Teller& teller_;
     ValidatorOptions options_;
     ValidatorHooks hooks_;
     std::map<Digest, Round> rounds_;  // by their draw

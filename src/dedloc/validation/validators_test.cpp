@@ -34,7 +34,6 @@ class ValidatorsTest : public testing::Test {
         hooks.propose = [this](robust::Order order, const Bytes&) { proposed_.push_back(order); };
         hooks.audience = [] { return std::vector<PeerId>{}; };
         hooks.name_of = [](const PeerId& peer) { return peer.short_text(); };
-        hooks.tell = [](const events::Any&, const PeerId&, const std::string&) {};
         const averaging::Environment& environment = member_->environment();
         validators_ = std::make_unique<Validators>(environment.node,
                                                    environment.host,
@@ -43,6 +42,7 @@ class ValidatorsTest : public testing::Test {
                                                    environment.ledger,
                                                    environment.parts,
                                                    *store_,
+                                                   environment.teller,
                                                    options,
                                                    std::move(hooks));
         validators_->start();
