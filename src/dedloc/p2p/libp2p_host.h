@@ -1,5 +1,6 @@
 // Libp2pHost: the Host of make_host.h on real connections. It joins a swarm, the NAT service, the
-// finder of peers, identify and the server of methods, and calls others.
+// finder of peers, identify and the server of methods, and calls others. What people and tests want
+// to know beside that, its diagnostics tell.
 //
 // Thread: the network thread.
 
@@ -13,8 +14,8 @@
 #include <vector>
 
 #include "dedloc/base/check.h"
-#include "dedloc/p2p/diagnostics.h"
 #include "dedloc/p2p/gate.h"
+#include "dedloc/p2p/host_diagnostics.h"
 #include "dedloc/p2p/identify_exchange.h"
 #include "dedloc/p2p/kad_find_node.h"
 #include "dedloc/p2p/make_host.h"
@@ -25,7 +26,7 @@
 
 namespace dedloc::p2p {
 
-class Libp2pHost final : public Host, public GatedHost, public NatView, public PeerView {
+class Libp2pHost final : public Host, public GatedHost {
   public:
     Libp2pHost(HostOptions options, std::shared_ptr<const transport::UpgradeContext> upgrades)
         : options_(std::move(options)),
@@ -48,8 +49,8 @@ class Libp2pHost final : public Host, public GatedHost, public NatView, public P
                     swarm_,
                     nat_,
                     scope_),
-          methods_served_(
-              options_.clock, scope_, *this, swarm_, [this] { identify_.push_soon(); }) {
+          methods_served_(options_.clock, scope_, *this, swarm_, [this] { identify_.push_soon(); }),
+          diagnostics_(*this, swarm_, finder_, nat_, random_) {
         swarm_.on_stream = [this](ConnectionPtr connection,
                                   std::shared_ptr<transport::YamuxStream> stream) {
             take_stream(std::move(connection), std::move(stream));
@@ -130,16 +131,8 @@ class Libp2pHost final : public Host, public GatedHost, public NatView, public P
     runtime::Traffic traffic() const override { return options_.network.traffic(); }
     Task<void> stop() override;
 
-    NatReport nat_report() const override { return nat_.report(); }
-    Path path_to(const PeerId& peer) const override {
-        const ConnectionPtr connection = swarm_.table().best(peer);
-        return connection ? connection->origin().path : Path::none;
-    }
-    bool is_punching(const PeerId& peer) const override { return nat_.is_punching(peer); }
-
-    std::optional<PeerFacts> facts_of(const PeerId& peer) const override;
-    Task<Result<Duration>> ping(PeerId peer, TimePoint deadline) override;
-    Task<Result<std::vector<std::string>>> find_peer(PeerId peer, TimePoint deadline) override;
+    HostDiagnostics& diagnostics() { return diagnostics_; }
+    const HostDiagnostics& diagnostics() const { return diagnostics_; }
 
   private:
     Swarm::Options swarm_options() const {
@@ -181,6 +174,7 @@ class Libp2pHost final : public Host, public GatedHost, public NatView, public P
     NatService nat_;
     IdentifyExchange identify_;
     MethodServer methods_served_;
+    HostDiagnostics diagnostics_;
     StreamLoads loads_;
     std::map<std::string, std::shared_ptr<MethodFacts>> methods_called_;
     std::vector<std::function<void(const PeerId&, bool)>> listeners_;

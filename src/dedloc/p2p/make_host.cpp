@@ -112,36 +112,6 @@ std::vector<wire::Multiaddr> Libp2pHost::own_addresses() const {
     return own;
 }
 
-// ----------------------------------------------------------------------------------- diagnostics
-
-std::optional<PeerFacts> Libp2pHost::facts_of(const PeerId& peer) const {
-    const ConnectionPtr connection = swarm_.table().best(peer);
-    if (!connection) return std::nullopt;
-    const auto& protocols = connection->protocols();
-    return PeerFacts{.agent = connection->agent(),
-                     .security = connection->security(),
-                     .protocols = {protocols.begin(), protocols.end()},
-                     .we_dialled = connection->is_dialler(),
-                     .lanes = swarm_.lanes().count_to(peer)};
-}
-
-Task<Result<Duration>> Libp2pHost::ping(PeerId peer, TimePoint deadline) {
-    auto connected = co_await connect(peer, deadline);
-    if (!connected) co_return std::move(connected).error();
-    ConnectionPtr connection = swarm_.table().best(peer);
-    if (!connection) co_return Error(ErrorKind::peer_gone, "the connection was lost");
-    Bytes payload = random_.bytes(ping_bytes);
-    auto took =
-        co_await ask_ping(std::move(connection), std::move(payload), &options_.clock, deadline);
-    co_return took;
-}
-
-Task<Result<std::vector<std::string>>> Libp2pHost::find_peer(PeerId peer, TimePoint deadline) {
-    auto found = co_await finder_.find(peer, deadline);
-    if (!found) co_return std::move(found).error();
-    co_return addresses_of(peer);
-}
-
 // --------------------------------------------------------------------------------------- calls
 
 wire::CallId Libp2pHost::new_call_id() {
@@ -281,7 +251,15 @@ Task<void> Libp2pHost::stop() {
     co_await scope_.stop();
 }
 
-PeerView* view_of(Host& host) { return dynamic_cast<PeerView*>(&host); }
+PeerView* view_of(Host& host) {
+    auto* const real = dynamic_cast<Libp2pHost*>(&host);
+    return real ? &real->diagnostics() : nullptr;
+}
+
+const NatView* nat_of(const Host& host) {
+    const auto* const real = dynamic_cast<const Libp2pHost*>(&host);
+    return real ? &real->diagnostics() : nullptr;
+}
 
 Result<std::unique_ptr<Host>> make_host(HostOptions options) {
     DEDLOC_TRY(auto upgrades, transport::UpgradeContext::make(options.identity, options.security));

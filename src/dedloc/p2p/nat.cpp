@@ -94,6 +94,4 @@ std::string_view to_string(Path path) {
     return "none";
 }
 
-const NatView* nat_of(const Host& host) { return dynamic_cast<const NatView*>(&host); }
-
 }  // namespace dedloc::p2p
