@@ -21,6 +21,7 @@ from test_dedloc import EXAMPLES
 from test_fashion_mnist import DATA
 
 FOLDER = EXAMPLES / "python/pytorch"
+IN_COMPANY = str(Path(__file__).with_name("in_company.py"))
 LINES_MAX = 10
 SECONDS = 400  # a limit, on a machine with much else to do
 
@@ -63,13 +64,16 @@ class Peers(unittest.TestCase):
         return output
 
     def two_peers(self, name: str, *arguments: str, **numbers: int) -> list[str]:
-        """numbers: of the run file, in place of those for a whole run."""
+        """numbers: of the run file, in place of those for a whole run. After its first epoch the
+        host waits for the guest."""
         text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
         for key, number in numbers.items():
             text, count = re.subn(rf"^{key} = .*$", f"{key} = {number}", text, flags=re.MULTILINE)
             self.assertEqual(count, 1, key)
         script = str(FOLDER / f"{name}_together.py")
-        host = self.start(script, *arguments, run_file=(f"{name}.toml", text))
+        epoch = arguments[arguments.index("--batches") + 1]
+        host = self.start(IN_COMPANY, epoch, script, *arguments,
+                          run_file=(f"{name}.toml", text))
         read = ""
         for line in host.stdout:
             read += line
