@@ -16,11 +16,15 @@
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/fields.h"
 #include "dedloc/base/peer_id.h"
+#include "dedloc/security/merkle_tree.h"
 #include "dedloc/security/signer.h"
 
 namespace dedloc::allreduce {
 
 inline constexpr std::string_view commitment_domain = "dedloc-commitment";
+using security::is_under;
+using security::MerkleTree;
+
 inline constexpr std::size_t path_max = 13;  // of parts_max leaves
 
 struct Commitment {
@@ -47,25 +51,5 @@ bool is_signed(const security::Verifier& verifier,
 
 // The digest of several members' roots, by their places.
 Digest digest_of_roots(const std::map<std::uint32_t, Digest>& roots);
-
-class MerkleTree {
-  public:
-    // One leaf a part, at least one.
-    explicit MerkleTree(std::vector<Digest> parts);
-
-    const Digest& root() const { return levels_.back().front(); }
-    // From the leaf to the root: the neighbours, where there are any.
-    std::vector<Digest> path(std::size_t part) const;
-
-  private:
-    std::vector<std::vector<Digest>> levels_;
-};
-
-// Is `part`, one of `count`, the one that `root` stands for at this place?
-bool is_under(const Digest& root,
-              std::size_t place,
-              std::size_t count,
-              const Digest& part,
-              const std::vector<Digest>& path);
 
 }  // namespace dedloc::allreduce
