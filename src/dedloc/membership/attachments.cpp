@@ -51,8 +51,8 @@ Task<Result<Bytes>> answer(p2p::Host* host,
         co_return make_error(ErrorKind::denied,
                              "the run in your join string is not ours; ask for a fresh join "
                              "string");
-    const Meeting meeting = meeting_about(question.hash, from, host->id());
-    DEDLOC_CO_TRY_VOID(served->authorizer->check(meeting, Side::caller, question.proof));
+    DEDLOC_CO_TRY_VOID(
+        check_proof_about(*served->authorizer, question.hash, from, host->id(), question.proof));
     host->vouch(from);
     const auto file = served->files.find(question.hash);
     if (file == served->files.end())
@@ -134,8 +134,7 @@ Task<Result<Bytes>> fetch_from(p2p::Host& host,
     Question question;
     question.run = wish.run;
     question.hash = wish.hash;
-    const Meeting meeting = meeting_about(wish.hash, host.id(), peer);
-    question.proof = wish.authorizer->credential(meeting, Side::caller);
+    question.proof = proof_about(*wish.authorizer, wish.hash, host.id(), peer);
     Bytes file;
     for (bool whole = false; !whole;) {
         question.offset = file.size();
@@ -157,6 +156,21 @@ Task<Result<Bytes>> fetch_from(p2p::Host& host,
 }
 
 }  // namespace
+
+Bytes proof_about(const Authorizer& authorizer,
+                  const Digest& hash,
+                  const PeerId& asker,
+                  const PeerId& asked) {
+    return authorizer.credential(meeting_about(hash, asker, asked), Side::caller);
+}
+
+Ok check_proof_about(Authorizer& authorizer,
+                     const Digest& hash,
+                     const PeerId& asker,
+                     const PeerId& asked,
+                     ByteView proof) {
+    return authorizer.check(meeting_about(hash, asker, asked), Side::caller, proof);
+}
 
 AttachmentServer::AttachmentServer(p2p::Host& host,
                                    const Digest& run,

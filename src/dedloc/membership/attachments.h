@@ -36,6 +36,18 @@ struct Attachment {
     SharedBytes bytes;
 };
 
+// The proof that a peer that is no member yet shows with a question about the file of that hash,
+// and the check of it: denied.
+Bytes proof_about(const Authorizer& authorizer,
+                  const Digest& hash,
+                  const PeerId& asker,
+                  const PeerId& asked);
+Ok check_proof_about(Authorizer& authorizer,
+                     const Digest& hash,
+                     const PeerId& asker,
+                     const PeerId& asked,
+                     ByteView proof);
+
 // Serves from its construction to its destruction. Answers: not_found (not one of ours), denied
 // (another run or secret), bad_input (offset behind the end).
 class AttachmentServer {

@@ -32,6 +32,7 @@ std::uint64_t mixed(std::uint64_t seed, std::uint64_t a, std::uint64_t b = 0) {
 }  // namespace
 
 Result<double> ChunkStream::measure(std::size_t source) const {
+    if (const double known = corpus_->known_rate(source, options_.split); known > 0) return known;
     const auto& blocks = corpus_->blocks(source, options_.split);
     const std::size_t count = std::min(blocks.size(), measured_blocks);
     std::uint64_t bytes = 0;
@@ -98,6 +99,7 @@ Result<std::unique_ptr<const ChunkStream>> ChunkStream::open(
         DEDLOC_TRY(const double rate, stream->measure(i));
         Source source;
         source.index = i;
+        source.rate = rate;
         source.seed = mixed(stream->seed_, 0x6F72646572, i);
         source.order = std::make_unique<BlockOrder>(blocks, rate, source.seed, options.shard);
         weights.push_back(stream->corpus_->source(i).weight);
@@ -117,12 +119,44 @@ std::uint64_t ChunkStream::samples_per_epoch() const {
     return samples;
 }
 
+std::vector<double> ChunkStream::rates() const {
+    std::vector<double> rates(corpus_->sources_count());
+    for (const Source& source : sources_) rates[source.index] = source.rate;
+    return rates;
+}
+
+std::vector<BlockSlot> ChunkStream::slots_of(const Source& source, std::uint64_t window) const {
+    std::vector<BlockSlot> slots;
+    const std::lock_guard lock(order_mutex_);
+    for (std::uint64_t i = 0; i < source.share; ++i)
+        slots.push_back(source.order->at(window * source.share + i));
+    return slots;
+}
+
+// Blocks that come from elsewhere are asked for before they are needed.
+void ChunkStream::expect_window(std::uint64_t number) const {
+    if (!corpus_->is_shared()) return;
+    std::vector<std::uint64_t> blocks;
+    for (const Source& source : sources_)
+        for (const BlockSlot& slot : slots_of(source, number)) {
+            const Block& block = corpus_->blocks(source.index, options_.split)[slot.block];
+            if (blocks.empty() || blocks.back() != block.number) blocks.push_back(block.number);
+        }
+    corpus_->expect(blocks);
+}
+
 Result<ChunkStream::ShuffledChunks> ChunkStream::shuffled_chunks(const Source& source,
                                                                  std::uint64_t epoch,
                                                                  std::uint32_t block) const {
     const auto& blocks = corpus_->blocks(source.index, options_.split);
     ShuffledChunks result;
-    DEDLOC_TRY(result.chunks, cutter_->cut(*corpus_, source.index, blocks[block]));
+    auto chunks = cutter_->cut(*corpus_, source.index, blocks[block]);
+    // A block that no peer has any more gives nothing, and others stand in for it.
+    const bool is_gone = !chunks && corpus_->is_shared() && !options_.needs_all_blocks &&
+                         chunks.error().kind() == ErrorKind::not_found;
+    if (is_gone) return result;
+    if (!chunks) return std::move(chunks).error();
+    result.chunks = *std::move(chunks);
     result.order.resize(result.chunks.size());
     std::iota(result.order.begin(), result.order.end(), 0u);
     Random random(mixed(source.seed, epoch, block + 1));
@@ -131,12 +165,7 @@ Result<ChunkStream::ShuffledChunks> ChunkStream::shuffled_chunks(const Source& s
 }
 
 Ok ChunkStream::append_source(const Source& source, std::uint64_t window, Chunks& out) const {
-    std::vector<BlockSlot> slots;
-    {
-        const std::lock_guard lock(order_mutex_);
-        for (std::uint64_t i = 0; i < source.share; ++i)
-            slots.push_back(source.order->at(window * source.share + i));
-    }
+    const std::vector<BlockSlot> slots = slots_of(source, window);
     ShuffledChunks present;     // of this block, or of the last one that had any
     std::uint64_t waiting = 0;  // slots of blocks without chunks before the first with some
     const auto take = [&](std::uint64_t slot) { out.append(present.chunks, present.at(slot)); };
@@ -175,6 +204,8 @@ Ok ChunkStream::append_source(const Source& source, std::uint64_t window, Chunks
 
 ChunkStream::WindowResult ChunkStream::make_window(std::uint64_t number) const {
     auto made = std::make_shared<Window>();
+    expect_window(number);
+    expect_window(number + 1);
     for (const Source& source : sources_)
         DEDLOC_TRY_VOID(append_source(source, number, made->chunks));
     DEDLOC_CHECK(made->chunks.size() == options_.window_samples);

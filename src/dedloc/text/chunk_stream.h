@@ -56,6 +56,9 @@ struct ChunkStreamOptions {
     std::uint64_t seed = 0;
     PeerId peer{};  // an empty one is for everybody the same: evaluation
     Shard shard{};
+    // Others compute these samples again: of a corpus that is shared, a block that is gone is an
+    // error then, and not left out.
+    bool needs_all_blocks = false;
 };
 
 class ChunkStream {
@@ -72,6 +75,8 @@ class ChunkStream {
     Ok prepare(std::uint64_t counter) const;
     std::uint64_t samples_per_epoch() const;  // of all sources, as if they were walked once
     std::uint32_t window_samples() const { return options_.window_samples; }
+    // Samples a byte gives, by the corpus's sources; 0: none of it is in this stream.
+    std::vector<double> rates() const;
 
   private:
     struct Window {
@@ -81,6 +86,7 @@ class ChunkStream {
     using WindowResult = Result<std::shared_ptr<const Window>>;
     struct Source {
         std::size_t index = 0;    // in the corpus
+        double rate = 0;          // samples a byte gives
         std::uint64_t share = 0;  // samples of a window
         std::uint64_t seed = 0;
         std::unique_ptr<BlockOrder> order;
@@ -99,6 +105,8 @@ class ChunkStream {
     Result<ShuffledChunks> shuffled_chunks(const Source& source,
                                            std::uint64_t epoch,
                                            std::uint32_t block) const;
+    std::vector<BlockSlot> slots_of(const Source& source, std::uint64_t window) const;
+    void expect_window(std::uint64_t number) const;
     Ok append_source(const Source& source, std::uint64_t window, Chunks& chunks) const;
 
     std::shared_ptr<const Corpus> corpus_;

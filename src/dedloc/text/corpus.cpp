@@ -12,6 +12,7 @@
 #include "dedloc/security/hash.h"
 #include "dedloc/text/block_cutter.h"
 #include "dedloc/text/cache.h"
+#include "dedloc/text/corpus_split.h"
 #include "dedloc/text/king_james.h"
 #include "dedloc/text/utf8.h"
 
@@ -89,22 +90,6 @@ void update_number(security::Sha256& hash, std::uint64_t number) {
     hash.update(bytes);
 }
 
-// Every 1/fraction-th block, and at least one of two or more.
-void split_blocks(std::vector<Block>&& all,
-                  double fraction,
-                  std::vector<Block>& train,
-                  std::vector<Block>& held_out) {
-    const auto before = [&](std::size_t i) {
-        return static_cast<std::uint64_t>(static_cast<double>(i) * fraction);
-    };
-    for (std::size_t i = 0; i < all.size(); ++i)
-        (before(i + 1) > before(i) ? held_out : train).push_back(all[i]);
-    if (held_out.empty() && fraction > 0 && train.size() > 1) {
-        held_out.push_back(train.back());
-        train.pop_back();
-    }
-}
-
 // A record, or a stretch of running text, into documents.
 void append_documents(std::string_view text,
                       const SourceConfig& config,
@@ -120,6 +105,21 @@ void append_documents(std::string_view text,
 }
 
 }  // namespace
+
+void split_blocks(std::vector<Block>&& all,
+                  double fraction,
+                  std::vector<Block>& train,
+                  std::vector<Block>& held_out) {
+    const auto before = [&](std::size_t i) {
+        return static_cast<std::uint64_t>(static_cast<double>(i) * fraction);
+    };
+    for (std::size_t i = 0; i < all.size(); ++i)
+        (before(i + 1) > before(i) ? held_out : train).push_back(all[i]);
+    if (held_out.empty() && fraction > 0 && train.size() > 1) {
+        held_out.push_back(train.back());
+        train.pop_back();
+    }
+}
 
 Result<Corpus::Source> Corpus::find_files(const SourceConfig& config,
                                           const CorpusOptions& options) {
@@ -169,6 +169,7 @@ Result<std::shared_ptr<const Corpus>> Corpus::open(const std::vector<SourceConfi
     corpus->options_ = options;
     security::Sha256 hash;
     hash.update("dedloc/corpus/1");
+    std::uint32_t number = 0;
     for (const SourceConfig& config : sources) {
         DEDLOC_TRY(Source source, find_files(config, options));
         std::vector<Block> blocks;
@@ -193,6 +194,7 @@ Result<std::shared_ptr<const Corpus>> Corpus::open(const std::vector<SourceConfi
         if (config.format == SourceFormat::json_lines)
             DEDLOC_TRY_VOID(check_records(source, blocks));
         update_number(hash, source.files.size());
+        for (Block& block : blocks) block.number = number++;
         split_blocks(std::move(blocks), options.held_out, source.train, source.held_out);
         corpus->bytes_ += source.bytes;
         corpus->sources_.push_back(std::move(source));
@@ -224,7 +226,7 @@ std::string Corpus::path_of(const Source& source, const Block& block) {
     return (fs::path(source.root) / source.files[block.file]).string();
 }
 
-Result<std::string> Corpus::text_of(const Source& source, const Block& block) {
+Result<std::string> Corpus::text_in_file(const Source& source, const Block& block) {
     const std::string path = path_of(source, block);
     std::ifstream file(path, std::ios::binary);
     if (!file)
@@ -244,6 +246,10 @@ Result<std::string> Corpus::text_of(const Source& source, const Block& block) {
     return text;
 }
 
+Result<std::string> Corpus::text_of(const Source& source, const Block& block) const {
+    return shared_ ? shared_->read(block.number) : text_in_file(source, block);
+}
+
 // A file may begin well and go on otherwise: some blocks, evenly spread, tell before hours are
 // spent on what is left of it.
 Ok Corpus::check_records(const Source& source, const std::vector<Block>& blocks) {
@@ -253,7 +259,7 @@ Ok Corpus::check_records(const Source& source, const std::vector<Block>& blocks)
     const std::size_t count = std::min(blocks.size(), checked_blocks_max);
     for (std::size_t i = 0; i < count; ++i) {
         const Block& block = blocks[i * blocks.size() / count];
-        DEDLOC_TRY(const std::string text, text_of(source, block));
+        DEDLOC_TRY(const std::string text, text_in_file(source, block));
         for (const std::string_view line : lines_of(text)) {
             ++records;
             const auto record = text_of_json_line(line, source.config.field);

@@ -1,12 +1,15 @@
 // A corpus: text files cut into blocks of some 16 KiB, of which only places and sizes are kept.
 //
-// Opening reads everything once, front to back, and keeps 16 bytes a block: memory does not grow
-// with the text (6 GB: 6 MB). Later, blocks are read one by one in any order. A block ends where a
+// Opening reads everything once, front to back, and keeps 24 bytes a block: memory does not grow
+// with the text (6 GB: 9 MB). Later, blocks are read one by one in any order. A block ends where a
 // document or a sentence does if such a place is near, so a document of several blocks loses a
 // chunk at each seam, and no more. The bytes of all files make the fingerprint: two peers with the
 // same fingerprint and options draw the same samples.
 //
 // Held-out blocks are spread evenly; they depend on nothing but the corpus.
+//
+// A corpus may also be one whose files are elsewhere (shared_blocks.h): nothing is read to open it,
+// and each block comes when it is read.
 //
 // Thread: any; immutable once open. Blocks. Cost: opening 0.4 GB/s (SHA-256, UTF-8, cuts).
 // Errors: not_found    a folder, file or Debian package is missing; says which
@@ -25,6 +28,7 @@
 
 #include "dedloc/base/bytes.h"
 #include "dedloc/folders/sketch.h"
+#include "dedloc/text/shared_blocks.h"
 #include "dedloc/text/source.h"
 
 namespace dedloc::text {
@@ -59,6 +63,7 @@ struct Block {
     std::uint64_t offset = 0;
     std::uint32_t bytes = 0;
     std::uint32_t file = 0;
+    std::uint32_t number = 0;  // among all blocks of the corpus
 };
 
 // A stamp tells that a file was written anew. Not its inode: some network file systems invent
@@ -73,6 +78,22 @@ class Corpus {
   public:
     static Result<std::shared_ptr<const Corpus>> open(const std::vector<SourceConfig>& sources,
                                                       const CorpusOptions& options);
+
+    // One whose text comes through `shared`. bad_input: its table is not of these sources.
+    static Result<std::shared_ptr<const Corpus>> open_shared(
+        const std::vector<SourceConfig>& sources,
+        const CorpusOptions& options,
+        std::shared_ptr<SharedBlocks> shared);
+
+    // A table with which others open this corpus without its files; callers fill in the rates.
+    CorpusTable table() const;
+    std::vector<std::uint32_t> block_sizes() const;  // of all, by number
+    Result<std::string> block_text(std::uint32_t number) const;
+    bool is_shared() const { return shared_ != nullptr; }
+    // Samples a byte of that source, where they need not be measured; 0: they do.
+    double known_rate(std::size_t source, Split split) const;
+    // These will be read soon, in this order; of use where they come from elsewhere.
+    void expect(const std::vector<std::uint64_t>& numbers) const;
 
     std::size_t sources_count() const { return sources_.size(); }
     const SourceConfig& source(std::size_t index) const { return sources_[index].config; }
@@ -109,12 +130,20 @@ class Corpus {
         std::uint64_t bytes = 0;
         std::vector<Block> train;
         std::vector<Block> held_out;
+        double train_rate = 0;
+        double held_out_rate = 0;
     };
     Corpus() = default;
+    static Result<Source> source_of(const SourceConfig& config,
+                                    const TableSource& table,
+                                    double held_out,
+                                    std::span<const std::uint32_t> sizes,
+                                    std::uint32_t& number);
     static Result<Source> find_files(const SourceConfig& config, const CorpusOptions& options);
     static std::string name_of(const Source& source, std::size_t file);
     static std::string path_of(const Source& source, const Block& block);
-    static Result<std::string> text_of(const Source& source, const Block& block);
+    static Result<std::string> text_in_file(const Source& source, const Block& block);
+    Result<std::string> text_of(const Source& source, const Block& block) const;
     // Reads a block of JSON lines; bad ones are left out.
     std::vector<std::string> records_of(const Source& source,
                                         const Block& block,
@@ -125,6 +154,7 @@ class Corpus {
 
     CorpusOptions options_;
     std::vector<Source> sources_;
+    std::shared_ptr<SharedBlocks> shared_;  // null: the files are here
     std::uint64_t bytes_ = 0;
     Digest fingerprint_;
     folders::FileSketch sketch_;

@@ -35,11 +35,14 @@ class LanguageData {
     Result<std::shared_ptr<const PackedStream>> train(std::uint64_t seed, const PeerId& peer) const;
     // The same for everybody; numbers 0 … samples_per_epoch() - 1.
     Result<std::shared_ptr<const PackedStream>> held_out() const;
+    // A table with which others open the same text without its files.
+    Result<CorpusTable> table() const;
 
   private:
     LanguageData() = default;
     LanguageDataConfig config_;
     Shard shard_{};
+    bool needs_all_blocks_ = false;
     std::shared_ptr<const Corpus> corpus_;
     std::shared_ptr<const LanguageTokenizer> tokenizer_;
 };

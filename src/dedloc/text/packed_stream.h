@@ -48,6 +48,7 @@ class PackedStream {
     Ok prepare(std::uint64_t counter) const { return chunks_->prepare(counter); }
     std::uint64_t samples_per_epoch() const { return chunks_->samples_per_epoch(); }
     std::uint32_t window_samples() const { return chunks_->window_samples(); }
+    std::vector<double> rates() const { return chunks_->rates(); }
 
     // A row for people: its documents, one behind the other.
     std::string describe(const PackedBatch& batch, std::int64_t row) const;

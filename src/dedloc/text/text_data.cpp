@@ -14,9 +14,12 @@ std::uint32_t block_bytes_for(std::uint32_t max_length) {
 
 Result<std::shared_ptr<const Corpus>> open_corpus(const std::string& sources,
                                                   const ExpectedCorpus& expected,
-                                                  const CorpusOptions& options) {
+                                                  const CorpusOptions& options,
+                                                  std::shared_ptr<SharedBlocks> shared) {
     DEDLOC_TRY(const auto parsed, parse_sources(sources));
-    DEDLOC_TRY(auto corpus, Corpus::open(parsed, options));
+    DEDLOC_TRY(auto corpus,
+               shared ? Corpus::open_shared(parsed, options, std::move(shared))
+                      : Corpus::open(parsed, options));
     const Digest& here = corpus->fingerprint();
     if (!expected.hash || here == *expected.hash) return corpus;
     std::string which;

@@ -34,6 +34,8 @@ struct TextDataOptions {  // this peer's own
     std::string tokenizer_file{};   // empty: from the cache, or trained there
     Shard shard{};
     TrainingOptions training{};
+    std::shared_ptr<SharedBlocks> shared{};  // null: the text is on this machine
+    bool needs_all_blocks = false;           // chunk_stream.h
 };
 
 // 16 KiB, and more for long samples: a block should give some 30.
@@ -51,7 +53,8 @@ struct ExpectedCorpus {
 // conflict unless its text is the expected one.
 Result<std::shared_ptr<const Corpus>> open_corpus(const std::string& sources,
                                                   const ExpectedCorpus& expected,
-                                                  const CorpusOptions& options);
+                                                  const CorpusOptions& options,
+                                                  std::shared_ptr<SharedBlocks> shared = nullptr);
 
 class TextData {
   public:
