@@ -187,18 +187,25 @@ Result<Invitation> fetch_invitation(const Node& node,
     return invitation;
 }
 
+std::shared_ptr<membership::Authorizer> authorizer_for(const Node& node,
+                                                       const Invitation& invitation) {
+    PeerId authority;
+    if (invitation.run.access) {
+        const auto named = PeerId::from_text(invitation.run.access->authority);
+        DEDLOC_CHECK(named.has_value(), "the run file was checked");
+        authority = *named;
+    }
+    return authorizer_of(node, run::run_hash(invitation.run), authority, invitation);
+}
+
 Result<Bytes> fetch_attachment(const Node& node,
                                const Invitation& invitation,
                                const Digest& hash,
                                std::size_t bytes_max,
                                Duration patience) {
-    PeerId authority;
-    if (invitation.run.access) {
-        DEDLOC_TRY(authority, PeerId::from_text(invitation.run.access->authority));
-    }
     const Digest run = run::run_hash(invitation.run);
     membership::AttachmentWish wish{.run = run,
-                                    .authorizer = authorizer_of(node, run, authority, invitation),
+                                    .authorizer = authorizer_for(node, invitation),
                                     .peers = invitation.bootstrap,
                                     .hash = hash,
                                     .bytes_max = bytes_max};

@@ -50,6 +50,9 @@ Result<Invitation> fetch_invitation(const Node& node,
                                     Duration patience,
                                     std::optional<admission::Admitted> own = std::nullopt,
                                     const std::function<bool()>& goes_on = {});
+// Proves to peers of the run that this node may take part, before it is a member.
+std::shared_ptr<membership::Authorizer> authorizer_for(const Node& node,
+                                                       const Invitation& invitation);
 // A file that the run file of an invitation names by its hash, from the run's peers.
 Result<Bytes> fetch_attachment(const Node& node,
                                const Invitation& invitation,
