@@ -14,6 +14,7 @@
 #include "dedloc/base/printable.h"
 #include "dedloc/run/ascii_toml.h"
 #include "dedloc/run/field_words.h"
+#include "dedloc/run/first_keys.h"
 #include "dedloc/run/run_checks.h"
 #include "dedloc/run/sections/access.h"
 #include "dedloc/run/sections/averaging.h"
@@ -91,13 +92,40 @@ void visit_fields(Visitor& visit, Run& run, Sections& sections) {
     visit("evaluate.every", run.evaluate_every, Integers{0, steps_max});
 }
 
-std::vector<Word> words_of(const RunFile& run, bool all = false) {
+// `all`: also those that are not written.
+std::vector<Word> all_words_of(const RunFile& run, bool all = true) {
     const std::vector<Section> sections = complete_sections(run.task);
     WordCollector collector;
     collector.all = all;
     visit_versions(collector, Versions{}, run.robust.has_value());
     visit_fields(collector, run, sections);
     return std::move(collector.words);
+}
+
+// With the same sections, and otherwise what is so where nobody says another thing.
+RunFile defaults_beside(const RunFile& run) {
+    RunFile defaults;
+    defaults.task.kind = run.task.kind;
+    if (!run.averaging.codec) defaults.averaging.codec.reset();
+    if (run.local) defaults.local.emplace();
+    if (run.robust) defaults.robust.emplace();
+    if (run.access) defaults.access.emplace();
+    return defaults;
+}
+
+// The words of the canonical form: later keys only where they say something (first_keys.h).
+std::vector<Word> words_of(const RunFile& run) {
+    std::vector<Word> words = all_words_of(run, false);
+    const auto is_later = [](const Word& word) { return !is_first_key(word.key); };
+    if (std::ranges::none_of(words, is_later)) return words;
+    const std::vector<Word> defaults = all_words_of(defaults_beside(run));
+    const auto is_default = [&](const Word& word) {
+        return std::ranges::any_of(defaults, [&](const Word& other) {
+            return other.key == word.key && other.text == word.text;
+        });
+    };
+    std::erase_if(words, [&](const Word& word) { return is_later(word) && is_default(word); });
+    return words;
 }
 
 bool stands_before(const toml::node& a, const toml::node& b) {
@@ -133,7 +161,7 @@ std::optional<SectionValue> value_of(const toml::node& node) {
 // stays an unknown key.
 std::vector<Section> unregistered_sections(const toml::table& root, const RunFile& run) {
     std::vector<Section> sections;
-    const std::vector<Word> ours = words_of(run);
+    const std::vector<Word> ours = all_words_of(run);
     const auto is_ours = [&ours](std::string_view name) {
         return std::ranges::any_of(ours, [name](const Word& word) {
             return word.key == name || word.key.starts_with(std::string(name) + ".");
@@ -288,7 +316,7 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
     if (!find_task_schema(run.task.kind) && root.contains("format"))
         run.task.sections = unregistered_sections(root, run);
     run.task.sections = complete_sections(run.task);
-    const std::vector<Word> known = words_of(run, true);
+    const std::vector<Word> known = all_words_of(run);
     if (auto unknown = UnknownKey(file_name, known).look(root)) return *std::move(unknown);
     visit_fields(reader, run, run.task.sections);
     if (!reader.error) check_together(run, reader);
@@ -314,8 +342,8 @@ std::string to_toml(const RunFile& run) {
 Digest run_hash(const RunFile& run) { return security::sha256(as_bytes(to_toml(run))); }
 
 std::vector<std::string> differences(const RunFile& here, const RunFile& there) {
-    const std::vector<Word> ours = words_of(here);
-    const std::vector<Word> theirs = words_of(there);
+    const std::vector<Word> ours = all_words_of(here);
+    const std::vector<Word> theirs = all_words_of(there);
     std::vector<std::string> sentences;
     if (here.local.has_value() != there.local.has_value())
         sentences.push_back(fmt::format("local: {} here, {} there",
