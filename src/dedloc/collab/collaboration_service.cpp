@@ -31,16 +31,17 @@ std::string what_may_help(const std::vector<std::string>& addresses) {
            "says what else helps.";
 }
 
-Error other_version(const PeerId& peer, std::string_view why) {
+Error other_version(const PeerId& peer, std::string_view release, std::string_view why) {
     return make_error(ErrorKind::conflict,
                       "peer {} answers, but its run file is of another version of dedloc ({}): "
-                      "build the version that the host has",
+                      "get the version that the host has{}",
                       peer.short_text(),
-                      why);
+                      why,
+                      release.empty() ? "" : fmt::format(", which says that it is {}", release));
 }
 
-// A peer of our own version sends what can be read here, and is then written as it came: to_toml()
-// names every key.
+// A peer of our own numerics sends what can be read here, and is then written as it came
+// (run/first_keys.h).
 Task<Result<run::RunFile>> ask_run_file(p2p::Host& host,
                                         std::string address,
                                         Digest run,
@@ -52,7 +53,8 @@ Task<Result<run::RunFile>> ask_run_file(p2p::Host& host,
     Bytes nonce = security::secure_random(membership::hello_nonce_bytes);
     auto said = co_await membership::say_hello(host, id, *authorizer, std::move(nonce), deadline);
     if (!said) co_return std::move(said).error();
-    membership::HelloMessage question = *std::move(said);
+    const std::string release = said->protocols.printable_release();
+    membership::HelloMessage question = std::move(said->prove);
     question.run = run;
     question.wants_run_file = 1;
     std::string method = membership::prove_method;
@@ -62,10 +64,10 @@ Task<Result<run::RunFile>> ask_run_file(p2p::Host& host,
     DEDLOC_CO_TRY(const membership::HelloMessage answer,
                   wire::decode<membership::HelloMessage>(*answer_bytes));
     auto parsed = run::parse_run_file(answer.run_file, "its run file");
-    if (!parsed) co_return other_version(id, parsed.error().message());
+    if (!parsed) co_return other_version(id, release, parsed.error().message());
     if (run::run_hash(*parsed) == run) co_return *std::move(parsed);
     if (security::sha256(as_bytes(answer.run_file)) == run)
-        co_return other_version(id, "this one writes the same run differently");
+        co_return other_version(id, release, "this one writes the same run differently");
     co_return make_error(ErrorKind::conflict,
                          "peer {} trains another run than the join string names; ask for a fresh "
                          "join string",

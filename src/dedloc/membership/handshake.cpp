@@ -56,14 +56,18 @@ Error Handshake::different_run(const PeerId& peer, std::string_view their_run_fi
                       text.empty() ? " its run file cannot be read" : text);
 }
 
-Task<Result<HelloMessage>> say_hello(
+Task<Result<Greeting>> say_hello(
     p2p::Host& host, PeerId peer, Authorizer& authorizer, Bytes nonce, TimePoint deadline) {
     HelloMessage request;
     request.nonce = nonce;
+    request.set_protocols(own_protocols());
     Bytes bytes = wire::encode(request);
     auto answer = co_await host.call(peer, hello_method, std::move(bytes), deadline);
     if (!answer) co_return std::move(answer).error();
     DEDLOC_CO_TRY(const HelloMessage reply, wire::decode<HelloMessage>(*answer));
+    // First: another version may prove itself in another way.
+    Greeting greeting{.prove = {}, .protocol = 0, .protocols = reply.protocols()};
+    DEDLOC_CO_TRY(greeting.protocol, agree_on_protocol(own_protocols(), greeting.protocols, peer));
     const Meeting meeting{.caller = host.id(),
                           .callee = peer,
                           .nonce_caller = std::move(nonce),
@@ -72,10 +76,10 @@ Task<Result<HelloMessage>> say_hello(
     const bool is_whole = reply.nonce.size() == hello_nonce_bytes;
     const ByteView shown = is_whole ? ByteView(reply.proof) : ByteView();
     DEDLOC_CO_TRY_VOID(authorizer.check(meeting, Side::callee, shown));
-    HelloMessage prove;
-    prove.nonce = reply.nonce;
-    prove.proof = authorizer.credential(meeting, Side::caller);
-    co_return prove;
+    greeting.prove.nonce = reply.nonce;
+    greeting.prove.proof = authorizer.credential(meeting, Side::caller);
+    greeting.prove.oldest_protocol = greeting.prove.newest_protocol = greeting.protocol;
+    co_return greeting;
 }
 
 Ok Handshake::check_orders(const PeerId& peer) const {
@@ -89,7 +93,8 @@ Task<Result<void>> Handshake::greet(PeerId peer, TimePoint deadline) {
     Bytes nonce = random_.bytes(hello_nonce_bytes);
     auto said = co_await say_hello(host_, peer, authorizer_, std::move(nonce), deadline);
     if (!said) co_return std::move(said).error();
-    HelloMessage prove = *std::move(said);
+    const std::uint64_t protocol = said->protocol;
+    HelloMessage prove = std::move(said->prove);
     prove.run = run_hash_;
     prove.statuses.push_back(gossip_.own_signed_status());
     Bytes prove_bytes = wire::encode(prove);
@@ -98,7 +103,7 @@ Task<Result<void>> Handshake::greet(PeerId peer, TimePoint deadline) {
     DEDLOC_CO_TRY(const HelloMessage others, wire::decode<HelloMessage>(*welcome));
     if (!others.run_file.empty()) co_return different_run(peer, others.run_file);
     for (const Bytes& status : others.statuses) (void)gossip_.take(status, nullptr);
-    admit(peer);
+    admit(peer, protocol);
     if (!table_.is_member(peer)) co_return knows_enough(table_.peers_most());
     callbacks_.on_greeted();
     co_return Result<void>();
@@ -108,8 +113,14 @@ Task<Result<Bytes>> Handshake::on_hello(PeerId from, Bytes request) {
     DEDLOC_CO_TRY(const HelloMessage hello, wire::decode<HelloMessage>(request));
     if (hello.nonce.size() != hello_nonce_bytes)
         co_return make_error(ErrorKind::peer_broke_protocol, "a hello needs a nonce of 16 bytes");
+    const auto protocol = agree_on_protocol(hello.protocols(), own_protocols(), host_.id());
+    if (!protocol) {
+        callbacks_.on_refused(from, protocol.error());
+        co_return protocol.error();
+    }
     HelloMessage reply;
     reply.nonce = random_.bytes(hello_nonce_bytes);
+    reply.set_protocols(own_protocols());
     const Meeting meeting{.caller = from,
                           .callee = host_.id(),
                           .nonce_caller = hello.nonce,
@@ -175,6 +186,8 @@ Task<Result<Bytes>> Handshake::on_prove(PeerId from, Bytes request) {
     DEDLOC_CO_TRY(const HelloMessage prove, wire::decode<HelloMessage>(request));
     const auto hello = take_pending(from, prove.nonce);
     if (!hello) co_return make_error(ErrorKind::overloaded, "that hello has expired; say it again");
+    DEDLOC_CO_TRY(const std::uint64_t protocol,
+                  agree_on_protocol(prove.protocols(), own_protocols(), host_.id()));
     const Meeting meeting{.caller = from,
                           .callee = host_.id(),
                           .nonce_caller = hello->nonce_theirs,
@@ -204,12 +217,15 @@ Task<Result<Bytes>> Handshake::on_prove(PeerId from, Bytes request) {
     }
     for (const Bytes& status : prove.statuses) (void)gossip_.take(status, &from);
     if (auto twice = gossip_.key_used_twice(from)) co_return *std::move(twice);
-    admit(from);
+    admit(from, protocol);
     co_return wire::encode(reply);
 }
 
-void Handshake::admit(const PeerId& peer) {
-    if (table_.admit(peer)) callbacks_.on_joined(table_.find(peer)->status);
+void Handshake::admit(const PeerId& peer, std::uint64_t protocol) {
+    const bool is_new = table_.admit(peer);
+    KnownPeer* const known = table_.find(peer);
+    if (known != nullptr) known->protocol = protocol;
+    if (is_new) callbacks_.on_joined(known->status);
 }
 
 }  // namespace dedloc::membership

@@ -1,6 +1,7 @@
 // Handshake: two peers that meet prove to each other that they may take part in the run, and tell
 // whom they know.
 //
+// They agree on a version of the protocol (protocol_range.h).
 // The Authorizer proves that a peer may take part. Both compare the run's hash then: a
 // peer of another run is told the difference, field by field; a stranger learns nothing of the run.
 // The statuses of others travel in the
@@ -28,9 +29,15 @@ namespace dedloc::membership {
 inline constexpr std::size_t pending_hellos_max = 1024;
 inline constexpr std::size_t hellos_of_one_max = 16;
 
-// The caller's first half, with a fresh nonce: what `peer` must be sent to prove_method, once it
-// has shown that it may take part. `authorizer` outlives the call.
-Task<Result<HelloMessage>> say_hello(
+struct Greeting {
+    HelloMessage prove;       // what the callee must be sent to prove_method
+    std::uint64_t protocol;   // that both use
+    ProtocolRange protocols;  // the callee's
+};
+
+// The caller's first half, with a fresh nonce, once `peer` has shown that it may take part.
+// `authorizer` outlives the call.
+Task<Result<Greeting>> say_hello(
     p2p::Host& host, PeerId peer, Authorizer& authorizer, Bytes nonce, TimePoint deadline);
 
 class Handshake {
@@ -55,7 +62,8 @@ class Handshake {
               Random& random,
               Callbacks callbacks);
 
-    // Errors: denied (wrong secret, kept out by an order); conflict (another run: the difference);
+    // Errors: denied (wrong secret, kept out by an order); conflict (another run: the difference;
+    // or no version of the protocol that both speak);
     // overloaded: it knows as many peers as it may, or we do.
     Task<Result<void>> greet(PeerId peer, TimePoint deadline);
 
@@ -78,7 +86,7 @@ class Handshake {
     void forget_oldest(PendingOfPeer of_peer);
     std::optional<Pending> take_pending(const PeerId& peer, const Bytes& nonce_ours);
     Error different_run(const PeerId& peer, std::string_view their_run_file) const;
-    void admit(const PeerId& peer);
+    void admit(const PeerId& peer, std::uint64_t protocol);
     Ok check_orders(const PeerId& peer) const;
 
     runtime::Clock& clock_;

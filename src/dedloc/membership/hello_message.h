@@ -1,7 +1,8 @@
 // Messages of hellos and of status gossip carry these; each uses some of the fields.
 //
-//   /dedloc/hello/1        {2 nonce} -> {2 nonce, 3 proof}
-//   /dedloc/hello/1/prove  {1 run, 2 callee's nonce, 3 proof, 5 own status, 6 only the run file}
+//   /dedloc/hello/1        {2 nonce, 7 8 9 protocols} -> {2 nonce, 3 proof, 7 8 9 protocols}
+//   /dedloc/hello/1/prove  {1 run, 2 callee's nonce, 3 proof, 5 own status, 6 only the run file,
+//                           7 8 the protocol that both use}
 //                          -> {5 signed statuses}, or {1 run, 4 run file} where that was asked for,
 //                          or the caller names another run
 //   /dedloc/status/1       signed status -> {5 signed statuses: its own, perhaps another's}
@@ -17,6 +18,7 @@
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/fields.h"
 #include "dedloc/base/result.h"
+#include "dedloc/membership/protocol_range.h"
 #include "dedloc/membership/status.h"
 
 namespace dedloc::membership {
@@ -34,7 +36,28 @@ struct HelloMessage {
     std::string run_file;
     std::vector<Bytes> statuses;
     std::uint64_t wants_run_file = 0;  // and nothing else: 1
-    DEDLOC_FIELDS(run, nonce, proof, run_file, (statuses, peers_max), wants_run_file)
+    std::uint64_t oldest_protocol = 0;
+    std::uint64_t newest_protocol = 0;  // 0: of the time before there were two (protocol_range.h)
+    std::string release;                // of dedloc, for people
+    DEDLOC_FIELDS(run,
+                  nonce,
+                  proof,
+                  run_file,
+                  (statuses, peers_max),
+                  wants_run_file,
+                  oldest_protocol,
+                  newest_protocol,
+                  release)
+
+    void set_protocols(ProtocolRange range) {
+        oldest_protocol = range.oldest;
+        newest_protocol = range.newest;
+        release = std::move(range.release);
+    }
+    ProtocolRange protocols() const {
+        if (newest_protocol == 0) return {};
+        return {oldest_protocol, newest_protocol, release};
+    }
 };
 
 inline Error not_greeted() {

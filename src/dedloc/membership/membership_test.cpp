@@ -105,6 +105,62 @@ TEST(Membership, a_stranger_whose_hellos_never_end_shuts_nobody_out) {
     for (DoorPeer* peer : {&host, &late}) world.run_task(peer->membership.stop());
 }
 
+Task<void> greet_once(sim::SimNode& from, PeerId host, HelloMessage hello, Result<Bytes>& answer) {
+    const TimePoint deadline = from.clock().now() + Duration(10s);
+    Bytes bytes = wire::encode(hello);
+    answer = co_await from.host().call(host, hello_method, std::move(bytes), deadline);
+}
+
+HelloMessage hello_of_the_future() {
+    HelloMessage hello;
+    hello.nonce = Bytes(hello_nonce_bytes, 1);
+    hello.set_protocols({7, 8, "9.9"});
+    return hello;
+}
+
+TEST(Membership, members_note_the_protocol_that_both_use) {
+    sim::World world(7);
+    DoorPeer host(world.add_node());
+    DoorPeer guest(world.add_node());
+    ASSERT_TRUE(meet(world, guest, host));
+    EXPECT_EQ(host.membership.find(guest.id())->protocol, protocol_newest);
+    EXPECT_EQ(guest.membership.find(host.id())->protocol, protocol_newest);
+    for (DoorPeer* peer : {&host, &guest}) world.run_task(peer->membership.stop());
+}
+
+TEST(Membership, a_peer_of_another_protocol_is_told_both_and_what_to_get) {
+    sim::World world(8);
+    DoorPeer host(world.add_node());
+    sim::SimNode& newer = world.add_node();
+    Result<PeerId> dialled = make_error(ErrorKind::timeout, "");
+    Result<Bytes> answer = make_error(ErrorKind::timeout, "nothing was said");
+    world.run_task([](sim::SimNode& from, std::string address, Result<PeerId>& to) -> Task<void> {
+        const TimePoint deadline = from.clock().now() + Duration(10s);
+        to = co_await from.host().dial(address, deadline);
+    }(newer, host.address(), dialled));
+    ASSERT_TRUE(dialled);
+    world.run_task(greet_once(newer, host.id(), hello_of_the_future(), answer));
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().kind(), ErrorKind::conflict);
+    for (const char* words : {"speaks version 1 of",
+                              "dedloc 9.9 here speaks version 7 to 8",
+                              "its owner has to install dedloc 9.9 or newer"})
+        EXPECT_NE(answer.error().message().find(words), std::string::npos)
+            << answer.error().message();
+
+    newer.host().handle_call(hello_method, [](PeerId, Bytes) -> Task<Result<Bytes>> {
+        co_return wire::encode(hello_of_the_future());
+    });
+    const std::string address = newer.address() + "/p2p/" + newer.id().text();
+    Result<PeerId> met = make_error(ErrorKind::timeout, "nothing was tried");
+    world.run_task(meet_at(host, address, met));
+    ASSERT_FALSE(met);
+    EXPECT_EQ(met.error().kind(), ErrorKind::conflict);
+    EXPECT_NE(met.error().message().find("install here dedloc 9.9 or newer"), std::string::npos)
+        << met.error().message();
+    world.run_task(host.membership.stop());
+}
+
 // Its addresses may be anybody's.
 TEST(Membership, a_peer_that_is_only_heard_of_is_tried_a_few_times) {
     sim::World world(6);

@@ -37,15 +37,16 @@ struct KnownPeer {
     TimePoint status_at;            // when this status came
     TimePoint received;             // when it last said anything itself
     TimePoint first_heard_of;
-    TimePoint told_of_another;  // when it was last told the status of another peer
-    TimePoint next_meeting;     // not before; of one that is no member
-    TimePoint shows_again;      // not before: it is asked for a fresher credential
-    TimePoint fell_back;        // when it last said something older than before
-    TimePoint is_two_until;     // two processes have its key, as it seems
-    std::uint32_t tries = 0;    // to reach it, in vain, since it was a member
-    bool member = false;        // hello succeeded on the connection that is open
-    bool was_member = false;    // on this one, or an earlier
-    bool contributed = false;   // to a step, or reduced parts of one
+    TimePoint told_of_another;   // when it was last told the status of another peer
+    TimePoint next_meeting;      // not before; of one that is no member
+    TimePoint shows_again;       // not before: it is asked for a fresher credential
+    TimePoint fell_back;         // when it last said something older than before
+    TimePoint is_two_until;      // two processes have its key, as it seems
+    std::uint64_t protocol = 0;  // of the run, that it and we use (protocol_range.h); a member's
+    std::uint32_t tries = 0;     // to reach it, in vain, since it was a member
+    bool member = false;         // hello succeeded on the connection that is open
+    bool was_member = false;     // on this one, or an earlier
+    bool contributed = false;    // to a step, or reduced parts of one
 };
 
 class PeerTable {

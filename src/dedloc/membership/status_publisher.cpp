@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "dedloc/base/printable.h"
+#include "dedloc/base/release.h"
 
 namespace dedloc::membership {
 namespace {
-
-constexpr const char* our_version = "0.1.0";
 
 // The middle one of the peers that have answered a ping; 0: none has.
 double middle_round_trip_s(const p2p::Host& host) {
@@ -49,7 +48,7 @@ Status StatusPublisher::next() const {
         status.addresses.resize(status_addresses_max);
     status.dialable = !status.addresses.empty();
     status.name = base::printable(name_, status_name_bytes_max);
-    status.version = our_version;
+    status.version = base::release;
     return status;
 }
 
