@@ -93,6 +93,7 @@ int run_relay(const RelayOptions& options);
 
 struct VersionOptions {
     bool json = false;
+    std::string check;  // a file of a release, beside its SHA256SUMS
 };
 int run_version(const VersionOptions& options);
 std::string version_line();

@@ -275,6 +275,9 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
 
     CLI::App* version = app.add_subcommand("version", "print what this program is");
     version->add_flag("--json", all.version.json, json_help);
+    version->add_option("--check",
+                        all.version.check,
+                        "a file of a release: is it whole, by the SHA256SUMS beside it");
     on_run(version, all, [&all] { return run_version(all.version); });
 }
 
