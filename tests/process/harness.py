@@ -64,12 +64,12 @@ class Peer:
 
     def __init__(self, test: "ProcessTest", words: list[str], directory: Path,
                  listen: str = "127.0.0.1:0", view: str = "--quiet", dir_given: bool = True,
-                 **popen) -> None:
+                 program: str = DEDLOC, **popen) -> None:
         self.directory = directory
         self.out = test.folder / f"{directory.name}.{len(test.peers)}.out"
         self.err = test.folder / f"{directory.name}.{len(test.peers)}.err"
         folder = ["--dir", str(directory)] if dir_given else []
-        command = [DEDLOC, *words, *folder, "--listen", listen, view, "--json"]
+        command = [program, *words, *folder, "--listen", listen, view, "--json"]
         if words[0] != "assist":
             command += ["--threads", "1"]
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
@@ -263,9 +263,17 @@ def free_port() -> int:
 
 
 def main() -> None:
-    """Exit status: 0 passed, 77 everything was skipped, 1 else."""
+    """Exit status: 0 passed, 77 everything was skipped, 1 else. --json: the last line of standard
+    output is {"passed": …, "failed": …}.
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    result = unittest.main(exit=False, verbosity=2).result
+    as_json = "--json" in sys.argv
+    words = [word for word in sys.argv if word != "--json"]
+    result = unittest.main(argv=words, exit=False, verbosity=2).result
+    if as_json:
+        failed = len(result.failures) + len(result.errors)
+        passed = result.testsRun - failed - len(result.skipped)
+        print(json.dumps({"passed": passed, "failed": failed}))
     if not result.wasSuccessful():
         sys.exit(1)
     skipped = len(result.skipped) > 0 and len(result.skipped) == result.testsRun
