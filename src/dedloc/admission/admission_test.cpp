@@ -26,7 +26,7 @@ run::RunFile invited_run() {
 }
 
 // A peer at the door of an invited run, with an issuer if it organises.
-struct InvitedPeer final : events::Teller {
+struct InvitedPeer : events::Teller {
     explicit InvitedPeer(sim::SimNode& on, std::shared_ptr<Issuer> issuer = nullptr)
         : node(on),
           authorizer(std::make_shared<TokenAuthorizer>(run::run_hash(invited_run()),
