@@ -55,6 +55,8 @@ std::shared_ptr<const allreduce::Reducer> baseline(BtardReducer reducer) {
 
 std::size_t attackers_of(Attack attack) {
     switch (attack) {
+        case Attack::none:
+            return 0;
         case Attack::colluding_pair:
             return 2;
         case Attack::fixed_direction:
