@@ -88,6 +88,15 @@ void Tally::promise(const PeerId& voter, const ConsensusReply& reply) {
     }
 }
 
+void Tally::disown(const PeerId& voter) { disowned_ = disowned_ || is_voter(voter); }
+
+std::size_t Tally::promises_needed() const {
+    if (!disowned_ || !some_lie_) return needed();
+    const std::size_t voters = voters_.size();
+    const std::size_t lie_most = (voters - 1) / 3;
+    return std::min(needed(), voters - needed() + lie_most + 1);
+}
+
 void Tally::vote(const PeerId& voter, Bytes signature) {
     if (is_voter(voter)) votes_[voter] = std::move(signature);
 }

@@ -99,15 +99,19 @@ class Tally {
 
     // Counts once per voter; strangers are ignored.
     void promise(const PeerId& voter, const ConsensusReply& reply);
+    // This voter promises, but says to have accepted what no honest voter votes for. Without it,
+    // so many of the others are enough that every quorum has an honest voter among them.
+    void disown(const PeerId& voter);
     void vote(const PeerId& voter, Bytes signature);
 
-    bool promised() const { return promises_.size() >= needed(); }
+    bool promised() const { return promises_.size() >= promises_needed(); }
     bool chosen() const { return votes_.size() >= needed(); }
     // After promised(): the value that must be proposed again, if any.
     const std::optional<Bytes>& value_to_keep() const { return value_; }
     std::vector<Vote> votes() const;
     std::size_t votes_count() const { return votes_.size(); }
     std::size_t needed() const;
+    std::size_t promises_needed() const;
 
   private:
     bool is_voter(const PeerId& peer) const;
@@ -116,6 +120,7 @@ class Tally {
     PlantedBugs bugs_;
     bool some_lie_;
     std::map<PeerId, bool> promises_;
+    bool disowned_ = false;
     std::map<PeerId, Bytes> votes_;
     std::optional<Bytes> value_;
     std::uint32_t value_ballot_ = 0;

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "dedloc/security/toy_signature.h"
+
 namespace dedloc::consensus {
 namespace {
 
@@ -71,6 +73,46 @@ TEST(PaxosAcceptor, remembers_a_bounded_number_of_questions) {
         (void)acceptor.accept(after(static_cast<std::uint8_t>(i)), question(i), 0, one_value);
     EXPECT_EQ(acceptor.record().passed.size(), passed_max);
     EXPECT_EQ(acceptor.prepare(after(30), question(30), 1).answer, Answer::refused);
+}
+
+std::vector<Voter> voters(std::size_t count) {
+    std::vector<Voter> all;
+    for (std::size_t i = 0; i < count; ++i) all.push_back({security::toy_peer_id(i), 1, true});
+    return all;
+}
+
+ConsensusReply yes() {
+    ConsensusReply reply;
+    reply.answer = Answer::yes;
+    return reply;
+}
+
+// How many honest promises are enough beside one that stands in the way.
+std::size_t promises_beside_a_liar(std::size_t count, bool some_lie) {
+    Tally tally(voters(count), {}, some_lie);
+    tally.disown(security::toy_peer_id(0));
+    for (std::size_t promises = 1; promises < count; ++promises) {
+        tally.promise(security::toy_peer_id(promises), yes());
+        if (tally.promised()) return promises;
+    }
+    return count;
+}
+
+TEST(Tally, one_voter_of_three_that_claims_to_have_accepted_a_false_value_stops_nobody) {
+    EXPECT_EQ(promises_beside_a_liar(3, true), 1u) << "all three must vote: one knows enough";
+    EXPECT_EQ(promises_beside_a_liar(4, true), 3u);
+    EXPECT_EQ(promises_beside_a_liar(5, true), 3u);
+    EXPECT_EQ(promises_beside_a_liar(7, true), 5u);
+    EXPECT_EQ(promises_beside_a_liar(3, false), 2u);
+}
+
+// Any quorum for a value, less those who may lie about it, has somebody among these promises.
+TEST(Tally, what_was_decided_is_known_to_an_honest_one_of_those_who_promised) {
+    for (std::size_t count = 1; count <= 64; ++count) {
+        const std::size_t promises = promises_beside_a_liar(count, true);
+        const std::size_t liars = (count - 1) / 3;
+        EXPECT_GT(promises + quorum(count, true), count + liars) << count;
+    }
 }
 
 }  // namespace

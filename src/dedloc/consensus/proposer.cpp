@@ -33,7 +33,7 @@ struct Proposer::Poll {
     void answered(const PeerId& voter, bool yes) {
         if (awaited.erase(voter) > 0 && awaited.empty() && refused) enough.set();
         // Lost: what the others say changes nothing.
-        if (!yes && --may_say_yes < tally.needed()) enough.set();
+        if (!yes && --may_say_yes < tally.promises_needed()) enough.set();
     }
     Tally tally;
     std::size_t answers = 0;
@@ -147,8 +147,11 @@ Task<bool> Proposer::take_promise(PeerId voter, Prepare request, std::shared_ptr
         co_return false;
     }
     if (reply.has_accepted && !unvotable_.empty() &&
-        unvotable_.contains(decision_digest(reply.accepted_decision)))
+        unvotable_.contains(decision_digest(reply.accepted_decision))) {
+        if (reply.answer == Answer::yes) poll->tally.disown(voter);
+        if (poll->tally.promised()) poll->enough.set();
         co_return false;
+    }
     learn_from(voter, reply);
     ++poll->answers;
     poll->refused = poll->refused || reply.answer != Answer::yes;
