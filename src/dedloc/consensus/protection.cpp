@@ -15,6 +15,13 @@ constexpr double tau_unknown = 1e6;
 // Gradients that have vanished still have a tau.
 constexpr double tau_least = 1e-12;
 constexpr double tau_of_length_least = 1e-3;
+// A step needs more than this of the weight at work. If half were enough, two of five who collude
+// would have the most of it while two others are busy.
+constexpr double weight_at_work_least = 2.0 / 3;
+// Gradients become shorter as a run learns: a step is no longer than so many times the median of so
+// many newest ones either.
+constexpr double length_of_newest_most = 2;
+constexpr std::size_t newest_sizes = 4;
 
 Error unprotected(std::string_view why) {
     return make_error(ErrorKind::peer_broke_protocol, "a robust step is refused: {}", why);
@@ -66,7 +73,13 @@ double Protection::tau() const {
 }
 
 double Protection::length_max() const {
-    return rules.on ? step_length_most * median_of(sizes, &StepSize::length) : 0;
+    if (!rules.on) return 0;
+    const std::size_t old = sizes.size() - std::min(sizes.size(), newest_sizes);
+    const std::vector<StepSize> newest(sizes.begin() + static_cast<std::ptrdiff_t>(old),
+                                       sizes.end());
+    const double of_all = step_length_most * median_of(sizes, &StepSize::length);
+    const double of_newest = length_of_newest_most * median_of(newest, &StepSize::length);
+    return of_newest > 0 ? std::min(of_all, of_newest) : of_all;
 }
 
 std::uint32_t Protection::trust_of(const PeerId& peer) const {
@@ -134,13 +147,13 @@ Ok Protection::check_minimum(const Plan& plan,
             const auto standing = known.find(plan.members[m].peer);
             if (standing != known.end()) here += standing->second;
         }
-        if (contributors >= least && here > (protects ? all / 2 : 0)) continue;
+        if (contributors >= least && here > (protects ? all * weight_at_work_least : 0)) continue;
         return unprotected(
             fmt::format("it needs {} contributor{} with {} of the weight at work, and has {} with "
                         "{:.0f} % of it",
                         least,
                         least == 1 ? "" : "s",
-                        protects ? "more than half" : "some",
+                        protects ? "more than two thirds" : "some",
                         contributors,
                         all > 0 ? 100 * here / all : 0.0));
     }

@@ -130,10 +130,10 @@ TEST_F(ProtectionTest, a_run_of_two_goes_on_with_either_of_them) {
 }
 
 // Two who collude are the majority of a plan that leaves most others out.
-TEST_F(ProtectionTest, a_step_needs_more_than_half_of_the_weight_at_work) {
+TEST_F(ProtectionTest, a_step_needs_more_than_two_thirds_of_the_weight_at_work) {
     make_steps(6, {0, 1, 2, 3, 4, 5, 6});
-    EXPECT_FALSE(accept(commit(plan_of({{4, 10}, {5, 10}, {6, 10}}))));
-    make_steps(1, {3, 4, 5, 6});
+    EXPECT_FALSE(accept(commit(plan_of({{3, 10}, {4, 10}, {5, 10}, {6, 10}}))));
+    make_steps(1, {2, 3, 4, 5, 6});
 }
 
 TEST_F(ProtectionTest, samples_that_are_claimed_now_count_for_nothing_in_it) {
@@ -210,15 +210,32 @@ TEST_F(ProtectionTest, tau_is_the_median_of_the_distances_of_the_newest_steps) {
 TEST_F(ProtectionTest, no_step_is_longer_than_honest_ones_allow) {
     make_steps(3, {0, 1, 2}, {1, 2});
     Plan plan = plan_of({{0, 10}, {1, 10}, {2, 10}});
-    EXPECT_EQ(plan.length_max, 3);
+    EXPECT_EQ(plan.length_max, 2);
     const Decision poisoned = commit(plan, {1e7, 2});
-    EXPECT_EQ(step_scale(poisoned, plan), 3 / 1e7);
-    EXPECT_EQ(step_scale(commit(plan, {2.9, 2}), plan), 1);
+    EXPECT_EQ(step_scale(poisoned, plan), 2 / 1e7);
+    EXPECT_EQ(step_scale(commit(plan, {1.9, 2}), plan), 1);
     ASSERT_TRUE(accept(poisoned));
-    EXPECT_EQ(ledger_.base().protection.sizes.back().length, 3) << "as it was applied";
+    EXPECT_EQ(ledger_.base().protection.sizes.back().length, 2) << "as it was applied";
     plan = plan_of({{0, 10}, {1, 10}, {2, 10}});
     plan.length_max = 1e9;
     EXPECT_FALSE(accept(commit(plan))) << "a leader chooses its own";
+}
+
+TEST_F(ProtectionTest, the_longest_step_follows_gradients_that_become_shorter) {
+    make_steps(static_cast<int>(sizes_max), {0, 1, 2}, {10, 2});
+    make_steps(4, {0, 1, 2}, {1, 2});
+    EXPECT_EQ(ledger_.base().protection.length_max(), 2);
+    make_steps(1, {0, 1, 2}, {1e7, 2});
+    EXPECT_EQ(ledger_.base().protection.length_max(), 2) << "one liar's step changes nothing";
+}
+
+TEST_F(ProtectionTest, gradients_that_grow_for_good_are_followed_step_by_step) {
+    make_steps(static_cast<int>(sizes_max), {0, 1, 2}, {1, 2});
+    int steps = 0;
+    while (ledger_.base().protection.length_max() < 20 || ledger_.base().protection.tau() < 40) {
+        ASSERT_LT(++steps, 60);
+        make_steps(1, {0, 1, 2}, {20, 40});
+    }
 }
 
 TEST_F(ProtectionTest, a_decision_that_carries_something_else_is_refused) {
