@@ -262,13 +262,14 @@ TEST(VirtualRun, more_than_a_group_holds_average_in_one_where_too_few_can_be_dia
 
 // Samples a second in steps after the first few, with so many ghosts: each has a key of its own,
 // comes with a step, and has left by the next one.
-double speed_with_ghosts(std::size_t ghosts) {
+double speed_with_ghosts(std::size_t ghosts, bool robust) {
     constexpr std::uint64_t first_ghost_at = 4;
     VirtualRunOptions options = small_run(false);
     options.make_learner = [](const PeerId& peer) { return make_bowl(1000, peer); };
     options.run.batch.target = 64;
     options.run.averaging.round_deadline_min = 5s;
     options.steps = first_ghost_at + 60;
+    if (robust) options.run.robust.emplace().trust_after = 0;
     VirtualMachine ghost = options.machines.front();
     ghost.claims_s = 1;
     for (std::size_t i = 0; i < ghosts; ++i) {
@@ -290,10 +291,14 @@ double speed_with_ghosts(std::size_t ghosts) {
 
 // Plans that wait for time and samples that nobody brings.
 TEST(VirtualRun, a_ghost_with_a_new_key_a_step_takes_little_of_the_speed) {
-    const double alone = speed_with_ghosts(0);
-    const double with_ghosts = speed_with_ghosts(60);
-    RecordProperty("speed_kept", std::to_string(with_ghosts / alone));
-    EXPECT_GT(with_ghosts, 0.3 * alone) << alone;
+    for (const bool robust : {false, true}) {
+        const double alone = speed_with_ghosts(0, robust);
+        const double with_ghosts = speed_with_ghosts(60, robust);
+        RecordProperty(robust ? "speed_kept_robust" : "speed_kept",
+                       std::to_string(with_ghosts / alone));
+        EXPECT_GT(with_ghosts, (robust ? 0.9 : 0.3) * alone)
+            << alone << (robust ? ", a robust run" : "");
+    }
 }
 
 }  // namespace

@@ -100,6 +100,7 @@ bool GatherPhase::is_proved(const PeerId& peer, const consensus::Base& base) con
 bool GatherPhase::may_be_waited_for(const PeerId& peer, const consensus::Base& base) {
     if (base.barring(peer) != nullptr) return false;
     if (is_proved(peer, base)) return true;
+    if (!environment_.roster.is_believed(peer)) return false;
     // A member that weighs nothing must not delay the others.
     const bool weightless = base.protection.rules.on && !base.weighs(peer);
     if (weightless && since_ && environment_.now() > *since_ + parts_.patience.with_answer())

@@ -19,6 +19,8 @@ class Roster : public consensus::Electorate {
     virtual std::vector<PeerId> expected(const consensus::Base& base) const = 0;
     // Has it brought anything to a certified step, as far as we have seen?
     virtual bool has_contributed(const PeerId&) const { return true; }
+    // Is it worth waiting for, if it has not?
+    virtual bool is_believed(const PeerId&) const { return true; }
     // Live peers that could share a new branch, trainers only (not us).
     virtual std::vector<PeerId> live_trainers() const = 0;
     // Those of them that have no state yet, or an old one.

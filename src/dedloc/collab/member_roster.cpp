@@ -73,6 +73,11 @@ bool TrainerRoster::has_contributed(const PeerId& peer) const {
     return membership_.has_contributed(peer);
 }
 
+bool TrainerRoster::is_believed(const PeerId& peer) const {
+    return context_.claims.promises().are_believed(has_contributed(peer),
+                                                   context_.node.clock.now());
+}
+
 std::vector<PeerId> TrainerRoster::newcomers() const {
     const consensus::Instance& open = ledger_.base().instance;
     std::vector<PeerId> newcomers;

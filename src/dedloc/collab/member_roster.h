@@ -56,6 +56,7 @@ class TrainerRoster final : public MemberRoster {
 
     std::vector<PeerId> expected(const consensus::Base& base) const override;
     bool has_contributed(const PeerId& peer) const override;
+    bool is_believed(const PeerId& peer) const override;
     std::vector<PeerId> newcomers() const override;
     std::size_t voters_heard_of(const consensus::Base& base) const override;
     std::size_t voters_of_our_branch(const consensus::Base& base) const override;

@@ -20,7 +20,9 @@ Computed::Computed(const Options& options, const consensus::PlantedBugs& bugs)
                                                bugs,
                                                options.layout.parameters_count,
                                                samples_max(options.run.batch))),
-      claims(options.run.batch, options.run.averaging.delayed) {}
+      claims(options.run.batch,
+             options.run.averaging.delayed,
+             /*of_strangers=*/options.run.robust.has_value()) {}
 
 TrainerSteps::TrainerSteps(const Shared& shared, Computed& computed)
     : shared_(shared),
@@ -66,9 +68,9 @@ void TrainerSteps::refresh_progress() {
         if (peer->status.role != membership::Role::trainer) continue;
         if (!claims_.promises().are_believed(peer->contributed, now)) continue;
         const bool works_here = works_on_step(peer->status, *shared_.backend.base());
-        // Rounds wait for the time of a micro-batch, of whichever step it is.
-        const bool claims_samples = peer->status.samples > 0 && works_here;
-        if (!peer->contributed && (claims_samples || peer->status.micro_batch_s > 0))
+        // Rounds wait for peers that work on the step, and for the time of a micro-batch, of
+        // whichever step it is.
+        if (!peer->contributed && (works_here || peer->status.micro_batch_s > 0))
             claims_.promises().made_by(peer->status.peer);
         others.push_back({.peer = peer,
                           .works_on_open_step = works_here,

@@ -10,7 +10,7 @@ namespace {
 const auto brings_nothing = [](const PeerId&) { return false; };
 
 TEST(Promises, newcomers_are_believed) {
-    Promises promises;
+    Promises promises(/*of_strangers=*/true);
     const TimePoint now{100s};
     EXPECT_TRUE(promises.are_believed(/*contributed=*/false, now));
     for (int step = 0; step < 1000; ++step) {
@@ -21,17 +21,30 @@ TEST(Promises, newcomers_are_believed) {
 }
 
 TEST(Promises, a_new_identity_a_step_that_never_delivers_is_believed_in_few_steps) {
-    Promises promises;
-    int believed = 0;
+    Promises promises(/*of_strangers=*/true);
+    std::size_t believed = 0;
     constexpr int steps = 1000;  // of a second
     for (int step = 0; step < steps; ++step) {
         const TimePoint now = TimePoint{100s} + 1s * step;
-        if (promises.are_believed(false, now)) ++believed;
         EXPECT_TRUE(promises.are_believed(/*contributed=*/true, now));
-        promises.made_by(security::toy_peer_id(static_cast<std::uint64_t>(step)));
+        if (promises.are_believed(false, now)) {
+            ++believed;
+            promises.made_by(security::toy_peer_id(static_cast<std::uint64_t>(step)));
+        }
         promises.step_made(brings_nothing, now);
     }
-    EXPECT_LE(believed, 32 + steps / 15 + 1);
+    const auto times = static_cast<std::size_t>(1s * steps / Promises::remembered_for) + 1;
+    EXPECT_LE(believed, times * Promises::broken_most_by_strangers);
+}
+
+TEST(Promises, many_who_come_late_to_their_first_step_and_then_contribute_cost_the_next_nothing) {
+    Promises promises(/*of_strangers=*/true);
+    const TimePoint now{100s};
+    for (std::uint64_t peer = 0; peer < 20; ++peer) promises.made_by(security::toy_peer_id(peer));
+    promises.step_made(brings_nothing, now);
+    EXPECT_FALSE(promises.are_believed(false, now));
+    promises.step_made([](const PeerId&) { return true; }, now + 1s);
+    EXPECT_TRUE(promises.are_believed(false, now + 1s));
 }
 
 }  // namespace

@@ -20,7 +20,9 @@ namespace dedloc::membership {
 
 class SampleClaims {
   public:
-    SampleClaims(const run::BatchConfig& batch, bool delayed) : batch_(batch), delayed_(delayed) {}
+    // `of_strangers`: of a robust run, in which nobody is trusted.
+    SampleClaims(const run::BatchConfig& batch, bool delayed, bool of_strangers = false)
+        : batch_(batch), delayed_(delayed), promises_(of_strangers) {}
 
     // The open step is committed. `handed_in_at`: when we handed in what it has of ours; nothing:
     // it has nothing of ours. Nobody can have computed at its state before that, however late we
