@@ -100,13 +100,15 @@ const std::vector<LieOutcome>& protocol_lies() {
          Offence::wrong_gradient,
          Offence::none,
          16},
-        // It is gone before it could err once more.
+        // It is gone before it could err once more. What it brings weightless moves nothing, and is
+        // a reason not to vouch for it, not to order anything.
         {ProtocolLie::hit_and_run,
          "hit_and_run",
          OrderKind::probation,
          Offence::mistaken,
          Offence::none,
-         2},
+         2,
+         1},
         {ProtocolLie::lonely_step, "lonely_step", std::nullopt, Offence::none},
     };
     return lies;
