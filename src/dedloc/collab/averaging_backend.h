@@ -40,6 +40,9 @@ class BackendListener {
     virtual void certified(bool new_branch) = 0;
     // The open step is decided: what became of our contribution, by a plan of `leader`.
     virtual void decided(BackOff::Fate fate, const PeerId& leader) = 0;
+    // The trainer may compute from this state already: the open step leads to it, unless this
+    // peer's own vote cannot be written. Nobody else may hear of it.
+    virtual void state_expected(std::shared_ptr<const state::Snapshot> state) = 0;
     // The trainer computes from this state now.
     virtual void state_is(std::shared_ptr<const state::Snapshot> state) = 0;
     // A step was applied; its state has been told.

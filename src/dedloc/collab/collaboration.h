@@ -12,7 +12,8 @@
 //   }
 //
 // With the run file's averaging.delayed the caller need not wait: after compute_ahead() it computes
-// on at the old state while step() runs beside it, and takes the new state when that is done.
+// on at the old state while step() runs beside it, and takes the new state when that is done. The
+// only voter of a run need not wait for its disk either (Contribution::on_expected).
 //
 // Thread: the network thread, except where a method says "any thread".
 
@@ -53,6 +54,11 @@ struct Contribution {
         sum;  // vector_count() elements: gradient sums, then samples × buffers' change
     double loss_sum = 0;
     double correct_sum = 0;
+    // Network thread, at most once, before step() ends: the state that the step leads to is known,
+    // and nobody but this peer has to decide it, whose vote is still being written. What is
+    // reported from now on counts as computed ahead, at this state; the outcome is `stepped` only
+    // if that is its state. Empty: the trainer waits for the outcome.
+    std::function<void(std::shared_ptr<const state::Snapshot>)> on_expected{};
 };
 
 enum class StepKind {

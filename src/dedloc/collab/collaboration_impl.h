@@ -70,6 +70,9 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     void decided(BackOff::Fate fate, const PeerId& leader) override {
         steps_->slow_link().decided(fate, leader);
     }
+    void state_expected(std::shared_ptr<const state::Snapshot> state) override {
+        steps_->state_expected(std::move(state));
+    }
     void state_is(std::shared_ptr<const state::Snapshot> state) override {
         steps_->state_is(std::move(state));
     }

@@ -168,7 +168,7 @@ class Peer {
         reset(contribution, counter);
         const std::uint64_t micro = 16;
         while (!collaboration->stopped()) {
-            const auto seconds = static_cast<double>(micro) / samples_per_s_;
+            const double seconds = static_cast<double>(micro) / samples_per_s_;
             if (!collaboration->may_compute()) {
                 ++rests;
                 Contribution nothing;
@@ -186,17 +186,28 @@ class Peer {
                 collaboration->report_not_finite(micro);
                 continue;
             }
-            accumulate(contribution, micro);
-            counter += micro;
-            computed += micro;
-            collaboration->report(micro, static_cast<double>(micro), seconds);
+            compute(contribution, counter, micro);
             if (!collaboration->step_due()) continue;
+            std::optional<Contribution> early;
+            if (when_expected)
+                contribution.on_expected = [&](std::shared_ptr<const state::Snapshot> expected) {
+                    early.emplace();
+                    reset(*early, counter);
+                    state_ = expected;
+                    compute(*early, counter, micro);
+                    when_expected(*expected);
+                };
             auto outcome = co_await collaboration->step(std::move(contribution));
             EXPECT_TRUE(outcome) << outcome.error().message();
             state_ = outcome->state;
             if (outcome->kind == StepKind::stepped) ++steps;
             if (outcome->refused) ++refused;
             reset(contribution, counter);
+            if (!early) continue;
+            if (outcome->kind == StepKind::stepped)
+                contribution = *std::move(early);
+            else
+                collaboration->forget_ahead(micro);
         }
         running = false;
     }
@@ -215,6 +226,9 @@ class Peer {
     int rests = 0;              // steps without a contribution
     int refused = 0;            // contributions
     std::uint64_t computed = 0;
+    // If it is not empty, this peer computes a micro-batch as soon as it is told of a state that a
+    // step leads to, and then asks this.
+    std::function<void(const state::Snapshot& expected)> when_expected{};
     std::string start_error;
     std::optional<ErrorKind> start_error_kind;
 
@@ -224,6 +238,13 @@ class Peer {
         contribution.samples = {counter, counter};
         contribution.sum.assign(layout_.vector_count(), 0.0f);
         state_ = collaboration->state();
+    }
+    void compute(Contribution& contribution, std::uint64_t& counter, std::uint64_t samples) {
+        accumulate(contribution, samples);
+        counter += samples;
+        computed += samples;
+        const auto count = static_cast<double>(samples);
+        collaboration->report(samples, count, count / samples_per_s_);
     }
     void accumulate(Contribution& contribution, std::uint64_t samples) {
         const auto parameters = replica::parameters_of(*state_);
@@ -411,6 +432,60 @@ TEST(Collaboration, one_peer_trains_alone) {
     const bool done = swarm.world.run_until([&] { return swarm.all_at(3); }, 60s);
     if (!done) swarm.print();
     EXPECT_TRUE(done);
+}
+
+// An only voter shows this of itself and has it on disk: a step without its vote changes nothing.
+struct Shown {
+    explicit Shown(Swarm& swarm)
+        : status(swarm.peers[0]->collaboration->status()),
+          step(swarm.peers[0]->step()),
+          chain(swarm.peers[0]->collaboration->chain()),
+          votes(swarm.world.node(0).disk().files().at("votes")),
+          told(swarm.peers[0]->events.counts["step"]) {}
+    bool is_at(std::uint64_t of) const { return status.step == of && step == of; }
+    bool operator==(const Shown& other) const {
+        return status.step == other.status.step && status.state_hash == other.status.state_hash &&
+               status.certificate == other.status.certificate && step == other.step &&
+               chain == other.chain && votes == other.votes && told == other.told;
+    }
+    membership::Status status;
+    std::uint64_t step = 0;
+    Bytes chain;
+    Bytes votes;
+    int told = 0;
+};
+
+TEST(Collaboration, an_only_voter_computes_on_while_its_step_is_made_and_shows_nobody) {
+    Swarm swarm(1);
+    Peer& peer = swarm.add();
+    std::uint64_t expected_last = 0;
+    peer.when_expected = [&](const state::Snapshot& expected) {
+        EXPECT_EQ(expected.step(), expected_last + 1);
+        expected_last = expected.step();
+        EXPECT_TRUE(Shown(swarm).is_at(expected.step() - 1));
+    };
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(5); }, 120s));
+    EXPECT_GE(expected_last, 5u);
+    EXPECT_EQ(peer.collaboration->accounts().samples_dropped, 0u);
+    EXPECT_GE(peer.collaboration->status().committed_samples, 5u * 256);
+}
+
+TEST(Collaboration, a_vote_that_cannot_be_written_shows_nobody_where_it_would_lead) {
+    Swarm swarm(2);
+    Peer& peer = swarm.add();
+    std::uint64_t expected_last = 0;
+    peer.when_expected = [&](const state::Snapshot& expected) { expected_last = expected.step(); };
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(2); }, 120s));
+    swarm.world.node(0).disk().set_full(true);
+    const Shown before(swarm);
+    ASSERT_TRUE(swarm.world.run_until([&] { return expected_last == 3; }, 120s));
+    swarm.world.run_for(10s);
+    EXPECT_TRUE(before.is_at(2));
+    EXPECT_TRUE(Shown(swarm) == before);
+    swarm.world.node(0).disk().set_full(false);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(5); }, 120s));
+    // The step that was made then led to the state that was computed from.
+    EXPECT_EQ(peer.collaboration->accounts().samples_dropped, 0u);
 }
 
 // By its samples, or by an accuracy that one of three has measured: the others hear of it.

@@ -99,15 +99,15 @@ replica::ChainFollower::Callbacks NativeBackend::follower_callbacks() {
         }
         context_.listener.applied(made);
     };
+    callbacks.on_expected = [this](std::shared_ptr<const state::Snapshot> state) {
+        context_.listener.state_expected(std::move(state));
+    };
     callbacks.on_replaced = [this](const std::string& why) {
         begin_anew();
         context_.teller.tell(events::Resynced{}, {}, "loaded the group's state: " + why);
     };
     callbacks.on_progress = [this](double progress) {
         context_.listener.download_progress(progress);
-    };
-    callbacks.note = [this](events::Any what, std::string text) {
-        context_.teller.tell(std::move(what), {}, std::move(text));
     };
     return callbacks;
 }

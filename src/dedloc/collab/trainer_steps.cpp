@@ -1,6 +1,8 @@
 #include "dedloc/collab/trainer_steps.h"
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 #include "dedloc/collab/member_roster.h"
 #include "dedloc/collab/round_options.h"
@@ -11,6 +13,17 @@ namespace {
 constexpr Duration last_step_patience = 60s;  // of a leaver, until a step is due
 constexpr Duration look_interval = 50ms;
 constexpr Duration state_look_interval = 20ms;
+
+// To the bit. A step whose vote had to be written again was computed again.
+bool are_same(const state::Snapshot& one, const state::Snapshot& other) {
+    if (&one == &other) return true;
+    const auto bits = [](float value) { return std::bit_cast<std::uint32_t>(value); };
+    const auto same = [bits](const state::Section& a, const state::Section& b) {
+        return a.name == b.name && a.codes == b.codes &&
+               std::ranges::equal(a.values, b.values, {}, bits, bits);
+    };
+    return one.info() == other.info() && std::ranges::equal(one.sections(), other.sections(), same);
+}
 
 }  // namespace
 
@@ -111,7 +124,9 @@ StepKind TrainerSteps::how_it_ended() const {
     const bool ahead = contributions_.computes_ahead();
     if (ending_.over || (ending_.leaving && !ahead)) return StepKind::stopped;
     const bool too_far = ahead && state()->step() > computes_at_.step.step + 1;
-    return computes_at_.state_is_replaced || too_far ? StepKind::resynced : StepKind::stepped;
+    const bool otherwise = expected_ && !are_same(*state(), *expected_);
+    return computes_at_.state_is_replaced || too_far || otherwise ? StepKind::resynced
+                                                                  : StepKind::stepped;
 }
 
 StepOutcome TrainerSteps::outcome(StepKind kind) {
@@ -214,6 +229,8 @@ Task<Result<StepOutcome>> TrainerSteps::step(Contribution contribution) {
     const auto input = contributions_.hand_in(
         contribution.samples, std::move(contribution.sum), contribution.loss_sum, clock_.now());
     computes_at_.is_in_step = true;
+    on_expected_ = std::move(contribution.on_expected);
+    expected_ = nullptr;
     if (ending_.leaving)
         shared_.set_phase(membership::Phase::leaving);
     else if (!rests())
@@ -229,6 +246,8 @@ Task<Result<StepOutcome>> TrainerSteps::step(Contribution contribution) {
     shared_.changed.pulse();
     StepOutcome decided = outcome(how_it_ended());
     decided.refused = refused;
+    on_expected_ = nullptr;
+    expected_ = nullptr;
     co_return decided;
 }
 
@@ -240,6 +259,17 @@ void TrainerSteps::state_is(std::shared_ptr<const state::Snapshot> state) {
     if (!computes_at_.is_in_step && computes_at_.step.step != 0 && !trainer_is_current())
         due_ = true;
     shared_.changed.pulse();
+}
+
+// A run that ends with this step needs no more gradients, and a leaver brings no more.
+void TrainerSteps::state_expected(std::shared_ptr<const state::Snapshot> state) {
+    if (!on_expected_ || !computes_at_.is_in_step || ending_.stopped()) return;
+    const auto samples = static_cast<double>(state->info().samples);
+    const double accuracy = shared_.publisher.accuracy();
+    if (shared_.options.run.stop.is_met(state->step(), samples, accuracy)) return;
+    contributions_.compute_ahead();
+    expected_ = state;
+    std::exchange(on_expected_, nullptr)(std::move(state));
 }
 
 void TrainerSteps::make_due() {

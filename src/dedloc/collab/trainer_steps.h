@@ -64,6 +64,8 @@ class TrainerSteps {
     // The trainer goes on from the state it is given now, with or without what it computed ahead.
     void begin_computing(bool keep_ahead = false);
     void state_is(std::shared_ptr<const state::Snapshot> state);
+    // The step that the trainer has handed in for leads there, unless our vote cannot be written.
+    void state_expected(std::shared_ptr<const state::Snapshot> state);
     void state_is_replaced() { computes_at_.state_is_replaced = true; }
     // A step is due for a reason that lies outside: others average already, or this peer is out.
     void make_due();
@@ -117,6 +119,9 @@ class TrainerSteps {
     std::atomic<bool> due_{false};
     std::atomic<bool> trainer_runs_{false};
     ComputesAt computes_at_;
+    // The contribution that is handed in brought it; it is asked once.
+    std::function<void(std::shared_ptr<const state::Snapshot>)> on_expected_;
+    std::shared_ptr<const state::Snapshot> expected_;  // the trainer computes from it already
     std::uint64_t samples_dropped_ = 0;
 };
 

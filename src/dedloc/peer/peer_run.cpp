@@ -382,6 +382,7 @@ void PeerRun::start_trainer() {
     if (!run.averaging.codec) screen_.say(run::describe_codecs(run.averaging, learner_->layout()));
     const bool on_cpu = task_->device() == "cpu";
     train::LoopOptions loop = train::loop_options(run);
+    loop.begins_early = true;
     loop.make_evaluator = [task = task_, id = node_.id()] { return task->learner(id); };
     if (options_.flips_signs) flip_signs_in(loop, options_);
     train::TrainerOptions trainer{

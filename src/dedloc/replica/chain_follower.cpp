@@ -115,11 +115,14 @@ Ok ChainFollower::begin(ByteView certificate, const Digest& root) {
 
 // ---- applying -----------------------------------------------------------------------------------
 
-// Only what follows from the state that is here, with nothing still to apply before it.
+// Only what follows from the state that is here, with nothing still to apply before it. Where other
+// voters may decide otherwise, nobody computes from a state that may never come to be.
 void ChainFollower::expect(const consensus::Decision& decision) {
     const auto before = store_.newest();
-    if (up_to_date() && before && before->root() == decision.state_before)
-        computer_.expect(decision, before);
+    if (!up_to_date() || !before || before->root() != decision.state_before) return;
+    const bool decides_alone = context_.ledger.base().voters.size() == 1;
+    computer_.expect(
+        decision, before, decides_alone ? callbacks_.on_expected : StepComputer::OnNext());
 }
 
 Task<void> ChainFollower::work() {
@@ -145,7 +148,7 @@ Task<void> ChainFollower::apply_next() {
     if (queue_.empty() || queue_.front().certificate != entry.certificate) co_return;
     if (!applied) {
         const auto newest = store_.newest();
-        callbacks_.note(events::ReplayFailed{}, applied.error().message());
+        context_.teller.tell(events::ReplayFailed{}, {}, applied.error().message());
         need_.arise(newest && newest->root() != entry.decision.state_before);
         look_at_all();
         wake_.pulse();
@@ -243,8 +246,9 @@ Task<Result<optim::StepReport>> ChainFollower::apply_commit(
                              "the state was replaced while a step was applied");
     store_.put(std::move(stepped.state));
     if (stepped.facts.kept_back)
-        callbacks_.note(
+        context_.teller.tell(
             events::StepNotFinite{},
+            {},
             fmt::format("step {} would have left the finite numbers; the state before it "
                         "stays. A lower learning rate may help",
                         decision.instance.step + 1));

@@ -47,10 +47,11 @@ class ChainFollower {
         std::function<void(
             const consensus::Decision&, const consensus::Plan&, const optim::StepReport&)>
             on_applied;
+        // The only voter's step leads here, once its vote is on disk. Nobody else has heard of it.
+        std::function<void(std::shared_ptr<const state::Snapshot>)> on_expected;
         // The state was replaced by a downloaded one.
         std::function<void(std::string why)> on_replaced;
         std::function<void(double)> on_progress;  // of a download
-        std::function<void(events::Any what, std::string text)> note;
     };
 
     ChainFollower(averaging::Coordinator& engine,

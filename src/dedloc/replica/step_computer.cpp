@@ -44,16 +44,19 @@ StepComputer::StepComputer(runtime::Executor executor,
 
 StepComputer::~StepComputer() = default;
 
-void StepComputer::expect(const consensus::Decision& decision, StatePointer before) {
+void StepComputer::expect(const consensus::Decision& decision,
+                          StatePointer before,
+                          OnNext on_next) {
     if (expected_ && !expected_->outcome) return;
     Expected expected{.decision = digest_of(decision), .before = std::move(before)};
     expected_ = std::make_shared<Expected>(std::move(expected));
-    scope_.spawn("compute the next state", compute_ahead(expected_, decision));
+    scope_.spawn("compute the next state", compute_ahead(expected_, decision, std::move(on_next)));
 }
 
 Task<void> StepComputer::compute_ahead(std::shared_ptr<Expected> expected,
-                                       consensus::Decision decision) {
-    expected->outcome = co_await compute(std::move(decision), expected->before);
+                                       consensus::Decision decision,
+                                       OnNext on_next) {
+    expected->outcome = co_await compute(std::move(decision), expected->before, std::move(on_next));
     computed_.pulse();
 }
 
@@ -66,12 +69,13 @@ Task<Result<StepComputer::Stepped>> StepComputer::step(consensus::Decision decis
         // An average may have been forgotten before it was looked at; now it is there.
         if (*expected->outcome) co_return *std::move(expected->outcome);
     }
-    Result<Stepped> stepped = co_await compute(std::move(decision), std::move(before));
+    Result<Stepped> stepped = co_await compute(std::move(decision), std::move(before), OnNext());
     co_return stepped;
 }
 
 Task<Result<StepComputer::Stepped>> StepComputer::compute(consensus::Decision decision,
-                                                          StatePointer before) {
+                                                          StatePointer before,
+                                                          OnNext on_next) {
     DEDLOC_CO_TRY(const consensus::Plan plan, wire::decode<consensus::Plan>(decision.plan));
     std::vector<SharedBytes> parts;
     for (const consensus::FinishedPart& part : decision.parts)
@@ -98,6 +102,7 @@ Task<Result<StepComputer::Stepped>> StepComputer::compute(consensus::Decision de
     };
     Result<std::shared_ptr<const state::Snapshot>> next = co_await workers_.run(std::move(work));
     if (!next) co_return std::move(next).error();
+    if (on_next) on_next(*next);
     Stepped stepped;
     stepped.facts = *facts;
     stepped.state = co_await state::publish(workers_, *next);

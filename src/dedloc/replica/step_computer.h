@@ -6,6 +6,7 @@
 // expected one is certified. Thread: the network thread. Lifetime: stop() before destruction.
 
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -37,17 +38,24 @@ class StepComputer {
     ~StepComputer();
     Task<void> stop() { return scope_.stop(); }
 
+    // Told of a state before it is hashed. May be empty.
+    using OnNext = std::function<void(std::shared_ptr<const state::Snapshot>)>;
+
     // `decision`, whose averages are all in the part store, may soon be certified. One at a time:
     // nothing while another one is being computed.
-    void expect(const consensus::Decision& decision, StatePointer before);
+    void expect(const consensus::Decision& decision, StatePointer before, OnNext on_next = {});
     // The averages are in the part store. Errors: not_found (they are not),
     // peer_broke_protocol (they do not fit).
     Task<Result<Stepped>> step(consensus::Decision decision, StatePointer before);
 
   private:
     struct Expected;
-    Task<void> compute_ahead(std::shared_ptr<Expected> expected, consensus::Decision decision);
-    Task<Result<Stepped>> compute(consensus::Decision decision, StatePointer before);
+    Task<void> compute_ahead(std::shared_ptr<Expected> expected,
+                             consensus::Decision decision,
+                             OnNext on_next);
+    Task<Result<Stepped>> compute(consensus::Decision decision,
+                                  StatePointer before,
+                                  OnNext on_next);
 
     runtime::Workers& workers_;
     const allreduce::PartStore& parts_;

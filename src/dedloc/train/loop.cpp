@@ -29,10 +29,35 @@ LoopOptions loop_options(const run::RunFile& run) {
             .local = run.local};
 }
 
+// Tells the loop's thread once: of the state that a step leads to, or, with nothing, of its end.
+// Thread: the network thread's.
+class Loop::NextState {
+  public:
+    NextState() = default;
+    ~NextState() { tell(nullptr); }
+    NextState(const NextState&) = delete;
+    NextState& operator=(const NextState&) = delete;
+
+    std::future<State> future() { return promise_.get_future(); }
+    void tell(State state) {
+        if (!std::exchange(told_, true)) promise_.set_value(std::move(state));
+    }
+
+  private:
+    std::promise<State> promise_;
+    bool told_ = false;
+};
+
 Task<Result<Loop::Stepped>> Loop::step_task(collab::Collaboration& collaboration,
                                             collab::Contribution contribution,
-                                            EvaluationTurn turn) {
+                                            EvaluationTurn turn,
+                                            std::shared_ptr<NextState> next) {
+    if (next)
+        contribution.on_expected = [told = std::weak_ptr(next)](State state) {
+            if (const auto waits = told.lock()) waits->tell(std::move(state));
+        };
     Result<collab::StepOutcome> outcome = co_await collaboration.step(std::move(contribution));
+    if (next) next->tell(nullptr);
     if (!outcome) co_return std::move(outcome).error();
     Stepped stepped;
     stepped.outcome = std::move(*outcome);
@@ -90,6 +115,10 @@ void Loop::begin_at(const state::Snapshot& state) {
 
 Result<bool> Loop::until_compute() {
     for (bool more = true; more && !is_over();) {
+        if (next_state_.valid()) {
+            DEDLOC_TRY(more, take_next_state());
+            continue;
+        }
         if (in_flight_.valid() && in_flight_.wait_for(0s) == std::future_status::ready) {
             DEDLOC_TRY(more, take_outcome());
             continue;
@@ -115,6 +144,9 @@ Result<bool> Loop::until_compute() {
 
 Result<void> Loop::finish() {
     bool more = true;
+    if (next_state_.valid()) {
+        DEDLOC_TRY(more, take_next_state());
+    }
     if (in_flight_.valid()) {
         DEDLOC_TRY(more, take_outcome());
     }
@@ -189,27 +221,41 @@ Result<bool> Loop::hand_in(bool ahead) {
             accumulation_->take(sum, buffers, samples);
             if (options_.falsify) options_.falsify(step_, sum);
         });
+    const bool begins_early = options_.begins_early && !ahead;
+    auto next = begins_early ? std::make_shared<NextState>() : nullptr;
+    if (next) next_state_ = next->future();
     in_flight_ = runtime::spawn_future(
-        spawn_, "step", step_task(collaboration_, std::move(contribution), turn_));
+        spawn_, "step", step_task(collaboration_, std::move(contribution), turn_, std::move(next)));
     if (ahead) return true;
-    return take_outcome();
+    return begins_early ? take_next_state() : take_outcome();
+}
+
+Result<bool> Loop::take_next_state() {
+    while (next_state_.wait_for(wait_poll) != std::future_status::ready) DEDLOC_TRY_VOID(goes_on());
+    early_ = next_state_.get();
+    if (!early_) return take_outcome();
+    driver_->goes_ahead();
+    begin_at(*early_);
+    return true;
 }
 
 Result<bool> Loop::take_outcome() {
     while (in_flight_.wait_for(wait_poll) != std::future_status::ready) DEDLOC_TRY_VOID(goes_on());
     std::future<Result<Stepped>> future = std::move(in_flight_);
     const Result<Stepped> stepped = runtime::wait_for_result(future);
+    const State early = std::exchange(early_, nullptr);
     if (!stepped) return step_failed(stepped.error());
     failures_in_a_row_ = 0;
     turn_ = stepped->turn;
     const collab::StepOutcome& outcome = stepped->outcome;
     const bool keeps = driver_->ended(outcome);
+    const bool has_it_already = keeps && early && outcome.state == early;
     // Gradients computed ahead stay: they go into the step that begins here.
-    if (keeps && driver_->samples().size() > 0) {
+    if (!has_it_already && keeps && driver_->samples().size() > 0) {
         if (samples_ != nullptr) samples_->at_step(outcome.state->step());
         accumulation_->move_to(*outcome.state);
         step_ = outcome.state->step();
-    } else if (outcome.state) {
+    } else if (!has_it_already && outcome.state) {
         begin_at(*outcome.state);
     }
     DEDLOC_TRY_VOID(refused_.next(/*sound=*/!outcome.refused));

@@ -16,7 +16,9 @@
 //   DEDLOC_TRY_VOID(loop.end());
 //
 // With `delayed` nobody waits for a step: gradients are computed while it is made, for the step
-// after, and the model gets the new state at a later call.
+// after, and the model gets the new state at a later call. With `begins_early` the only voter of a
+// run waits for the new state, but not for its own vote to be written: what it computes meanwhile
+// is forgotten where that fails.
 //
 // Held-out data is evaluated every so many steps by one peer only (evaluation_turn.h): in a second
 // thread, where there is a second model for it, else between two micro-batches. When the run is
@@ -50,7 +52,9 @@ namespace dedloc::train {
 class Evaluator;
 
 struct LoopOptions {
-    bool delayed = false;                     // run.averaging.delayed: compute while a step is made
+    bool delayed = false;  // run.averaging.delayed: compute while a step is made
+    // The model may have the state of a step before the step is certified, which nobody is told of.
+    bool begins_early = false;
     double norm_max = 0;                      // of one sample's gradient (norm_max_of_one); 0: any
     std::uint64_t evaluate_every = 10;        // run.evaluate_every; 0: never
     std::optional<run::LocalConfig> local{};  // run.local
@@ -128,9 +132,14 @@ class Loop {
         EvaluationTurn turn;
         bool evaluates = false;
     };
+    using State = std::shared_ptr<const state::Snapshot>;
+    class NextState;
+
+    // Keeps `next` until the step has ended.
     static Task<Result<Stepped>> step_task(collab::Collaboration& collaboration,
                                            collab::Contribution contribution,
-                                           EvaluationTurn turn);
+                                           EvaluationTurn turn,
+                                           std::shared_ptr<NextState> next);
     static Task<Result<bool>> ask_evaluates(const collab::Collaboration& collaboration,
                                             std::uint64_t step,
                                             EvaluationTurn turn);
@@ -139,6 +148,8 @@ class Loop {
     Result<void> check_another();
     // True while the run goes on. `ahead`: returns when the step has begun.
     Result<bool> hand_in(bool ahead);
+    // Waits for the state that the step leads to, or for its end, whichever comes first.
+    Result<bool> take_next_state();
     Result<bool> take_outcome();
     Result<bool> step_failed(const Error& error);
     void evaluate_if_due(const Stepped& stepped);
@@ -160,6 +171,8 @@ class Loop {
     std::optional<SampleCounter> counter_;  // since begin(), as the next one
     std::optional<StepDriver> driver_;
     std::future<Result<Stepped>> in_flight_;  // valid while a step is being made
+    std::future<State> next_state_;           // valid until the state of that has been looked at
+    State early_;                             // that the model has while the step is being made
     std::uint64_t step_ = 0;                  // of the state that the model has
     int failures_in_a_row_ = 0;
     NotFiniteInARow not_finite_;

@@ -58,6 +58,9 @@ class StepDriver {
     // The contribution for collaboration.step(), of what there is. `ahead`: the loop computes on
     // while that is made. `take` is called if there are samples.
     collab::Contribution hand_in(bool ahead, const TakeSums& take);
+    // The loop goes on from the state that the step leads to, before that is made: what is computed
+    // from now on is for the step after (Contribution::on_expected).
+    void goes_ahead() { ahead_ = true; }
     // True if what was computed meanwhile goes into the next step. Else it is forgotten: the loop
     // begins anew at the new state.
     bool ended(const Result<collab::StepOutcome>& outcome);

@@ -113,7 +113,8 @@ class CountingModel final : public SampledModel {
 };
 
 // One peer: a step is due at every `target` samples; the state's one parameter is its step. A step
-// beside the trainer takes until the next batch is computed.
+// beside the trainer takes until the next batch is computed. Where it `expects` a state, it tells
+// of that first, and has it (or another one: `breaks_promise`) when it is not held any more.
 class LoneCollaboration final : public collab::Collaboration {
   public:
     LoneCollaboration(runtime::Executor executor, std::uint64_t target, std::uint64_t steps_max)
@@ -169,10 +170,21 @@ class LoneCollaboration final : public collab::Collaboration {
         EXPECT_EQ(contribution.samples.begin, next_counter.value_or(contribution.samples.begin));
         next_counter = contribution.samples.end;
         handed_in += contribution.samples.size();
+        auto next = made_state(state()->step() + 1);
+        const bool is_last = steps_max_ > 0 && next->step() >= steps_max_;
+        const bool broken = expects && breaks_promise;
+        if (expects && contribution.on_expected && !is_last) {
+            ahead_ = true;
+            ++steps_ahead;
+            contribution.on_expected(next);
+            while (holds) co_await clock_->sleep_for(1ms);
+            if (broken) next = made_state(next->step());
+            expects = !broken;
+        }
         const std::lock_guard lock(mutex_);
-        state_ = made_state(state_->step() + 1);
-        over_ = steps_max_ > 0 && state_->step() >= steps_max_;
-        const bool resyncs = state_->step() == resync_at;
+        state_ = next;
+        over_ = is_last;
+        const bool resyncs = state_->step() == resync_at || broken;
         const auto kind = over_     ? collab::StepKind::stopped
                           : resyncs ? collab::StepKind::resynced
                                     : collab::StepKind::stepped;
@@ -227,6 +239,8 @@ class LoneCollaboration final : public collab::Collaboration {
     int failures_left = 0;
     std::atomic<int> rests_left = 0;
     bool hangs = false;
+    bool expects = false;
+    bool breaks_promise = false;
     std::atomic<bool> holds = false;  // steps that are made beside the trainer
     std::uint64_t resync_at = 0;
     std::optional<std::uint64_t> next_counter;
@@ -319,6 +333,25 @@ class TrainerTest : public testing::Test {
                                          options_);
     }
 
+    // Returns when it has computed so many samples.
+    void start_and_wait_for(Trainer& trainer, std::uint64_t samples) {
+        std::promise<void> there;
+        std::uint64_t computed = 0;
+        seen_->computed = [&](std::uint64_t more) {
+            const bool before = computed < samples;
+            computed += more;
+            if (before && computed >= samples) there.set_value();
+        };
+        trainer.start();
+        there.get_future().wait();
+        const std::lock_guard lock(seen_->mutex);
+        seen_->computed = nullptr;
+    }
+    std::vector<std::uint64_t> states_told() {
+        const std::lock_guard lock(seen_->mutex);
+        return seen_->global_steps;
+    }
+
     // Sizes of micro-batches, one after the other, until the run is over.
     std::vector<std::uint64_t> sizes_found(collab::Collaboration& collaboration,
                                            runtime::Clock& clock) {
@@ -355,6 +388,49 @@ TEST_F(TrainerTest, hands_in_every_sample_once_until_the_run_is_over) {
     EXPECT_EQ(trainer_->samples_computed(), 7u * 24);
     EXPECT_FALSE(seen_->twice);
     EXPECT_FALSE(collaboration.somebody_computes());  // or leave() would wait for it
+}
+
+TEST_F(TrainerTest, computes_from_the_state_that_its_step_leads_to_while_the_vote_is_written) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 4);
+    collaboration.expects = collaboration.holds = true;
+    options_.loop.begins_early = true;
+    const auto trainer_ = trainer(collaboration);
+    start_and_wait_for(*trainer_, 2 * 24);
+    EXPECT_EQ(collaboration.state()->step(), 0u);
+    EXPECT_EQ(states_told(), (std::vector<std::uint64_t>{0, 1}));
+    collaboration.holds = false;
+    EXPECT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.steps_ahead, 3);  // after the last one nothing is computed
+    EXPECT_EQ(collaboration.handed_in, 4u * 24);
+    EXPECT_EQ(trainer_->samples_computed(), 4u * 24);
+    EXPECT_EQ(collaboration.forgotten, 0u);
+    EXPECT_EQ(states_told(), (std::vector<std::uint64_t>{0, 1, 2, 3, 4}));
+    EXPECT_FALSE(seen_->twice);
+}
+
+TEST_F(TrainerTest, forgets_what_it_computed_from_a_state_that_never_came_to_be) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 4);
+    collaboration.expects = collaboration.breaks_promise = collaboration.holds = true;
+    options_.loop.begins_early = true;
+    const auto trainer_ = trainer(collaboration);
+    start_and_wait_for(*trainer_, 2 * 24);
+    collaboration.holds = false;
+    EXPECT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.forgotten, 24u);
+    EXPECT_EQ(collaboration.handed_in, 4u * 24);
+    EXPECT_EQ(states_told(), (std::vector<std::uint64_t>{0, 1, 1, 2, 3, 4}));
+    EXPECT_FALSE(seen_->twice);
+}
+
+// A loop of one's own tells its owner which step its model is at.
+TEST_F(TrainerTest, waits_for_the_step_where_the_state_is_shown_to_somebody) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 4);
+    collaboration.expects = true;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    EXPECT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.steps_ahead, 0);
+    EXPECT_EQ(collaboration.handed_in, 4u * 24);
 }
 
 TEST_F(TrainerTest, tells_its_model_what_the_run_takes_of_a_gradients_norm) {
