@@ -3,6 +3,7 @@
 #   cmake --install BUILD --prefix PREFIX --component cxx
 #   find_package(dedloc REQUIRED COMPONENTS cxx)
 #   target_link_libraries(mine PRIVATE dedloc::tasks)         # or another module; program has main()
+#   target_link_libraries(loop PRIVATE dedloc::torch_bridge ${TORCH_LIBRARIES})  # a loop with libtorch
 #
 # Installed are the modules' libraries, as dedloc::MODULE, the headers that
 # cmake/public_headers.txt names, and what those include. Nothing else is promised to stay.

@@ -21,7 +21,7 @@ cmake_minimum_required(VERSION 3.25)
 project(loop CXX)
 find_package(dedloc REQUIRED COMPONENTS cxx)
 add_executable(loop loop.cpp)
-target_link_libraries(loop PRIVATE dedloc::torch_bridge dedloc::monitor)
+target_link_libraries(loop PRIVATE dedloc::torch_bridge dedloc::monitor ${TORCH_LIBRARIES})
 """
 HAS_MODULES = (Path(BUILD) / "src/dedloc/cli/libdedloc_program.a").exists()
 

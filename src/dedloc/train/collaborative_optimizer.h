@@ -2,6 +2,8 @@
 // include "dedloc/torch_bridge/collaborative_optimizer.h" (module torch_bridge).
 
 #pragma once
+#include <torch/torch.h>  // programs had all of it from here
+
 #include "dedloc/torch_bridge/collaborative_optimizer.h"
 
 namespace dedloc::train {
