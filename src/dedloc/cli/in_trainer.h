@@ -22,13 +22,15 @@ int in_trainer(const Options& options) {
             {peer::ExitCode::cannot_compute,
              "what computes is not installed here: the Debian package dedloc has it "
              "(dedloc-core assists, relays and watches)"});
+    std::string line;
     if constexpr (requires { options.join_string; }) {
-        const bool given = !options.join_string.empty();
-        if (given && !run::parse_join_string(options.join_string)) return run(options);
-        peer::become_trainer(options.join_string);
-    } else {
-        peer::become_trainer();
+        line = options.join_string;
+        if (!line.empty() && !run::parse_join_string(line)) return run(options);
     }
+    if (DEDLOC_WITH_TORCH != 0)
+        if (const Ok prepared = peer::prepare_trainer(); !prepared)
+            return peer::report(peer::failure(prepared.error()));
+    peer::become_trainer(line);
     return run(options);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dedloc/peer/called_as.h"
+#include "dedloc/peer/installed_torch.h"
 #include "dedloc/runtime/program_beside.h"
 #include "dedloc/tasks/registry.h"
 
@@ -36,6 +37,11 @@ void put_on_standard_input(const std::string& line) {
 
 bool lacks_trainer() {
     return !computes_all() && ::access(runtime::program_beside(trainer_name).c_str(), X_OK) != 0;
+}
+
+Ok prepare_trainer() {
+    if (computes_all()) return {};
+    return prepare_libtorch();
 }
 
 void become_trainer(const std::string& line) {

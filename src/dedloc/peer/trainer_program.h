@@ -8,9 +8,14 @@
 #pragma once
 #include <string>
 
+#include "dedloc/base/result.h"
+
 namespace dedloc::peer {
 
 inline constexpr const char* trainer_name = "dedloc-trainer";
+
+// Looks for what the trainer needs of this machine (installed_torch.h), if this program is not it.
+Ok prepare_trainer();
 
 // Does not return where this program lacks what computes and the trainer is there. `line`: what was
 // read from standard input where an argument is "-", for the trainer to read it again.

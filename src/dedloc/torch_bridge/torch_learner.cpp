@@ -9,6 +9,7 @@
 
 #include "dedloc/runtime/machine.h"
 #include "dedloc/torch_bridge/autocast.h"
+#include "dedloc/torch_bridge/cuda_library.h"
 #include "dedloc/torch_bridge/device.h"
 #include "dedloc/torch_bridge/loss_scale.h"
 #include "dedloc/torch_bridge/module_model.h"
@@ -204,6 +205,7 @@ void set_compute_threads(int threads_count) {
 }
 
 Result<std::string> choose_device(const std::string& wish) {
+    if (wish != "cpu") load_cuda_library();
     const bool has_cuda = torch::cuda::is_available();
     if (wish == "auto" || wish.empty()) return std::string(has_cuda ? "cuda" : "cpu");
     if (wish == "cpu") return wish;
