@@ -101,6 +101,21 @@ upgrade_works() {
         ! find /usr/share/doc -name dedloc-was | grep . && dedloc version && dpkg --audit &&
         [[ -z $(dpkg --audit) ]]
 }
+# Its commands, here: this root is what its base is. $1: the instruction.
+of_container_file() {
+    sed -n "/^$1 /,/[^\\]\$/p" packaging/Containerfile | sed "1s/^$1 //"
+}
+container_file_installs() {
+    mkdir -p /tmp/packages && cp /share/packages/*.deb /tmp/packages/ &&
+        PACKAGES=dedloc-core sh -ec "$(of_container_file RUN)" &&
+        su dedloc -s /bin/sh -c 'cd && dedloc --version' && [[ ! -e /tmp/packages ]]
+}
+container_knows_whether_it_is_well() {
+    local check
+    check=$(of_container_file HEALTHCHECK | sed '1d') && cd /var/lib/dedloc && sh -c "$check" &&
+        mkdir peer && touch peer/events.jsonl && sh -c "$check" &&
+        touch -d '1 hour ago' peer/events.jsonl && ! sh -c "$check"
+}
 nothing_is_left() {
     dpkg --purge dedloc python3-dedloc libdedloc-dev dedloc-core &&
         ! find /usr /lib /etc /var/lib -xdev -name '*dedloc*' -not -path '*/apt/*' | grep .
@@ -129,4 +144,6 @@ try 'lintian finds no error' no_errors_of_lintian
 try 'systemd takes the units' units_are_sound
 try 'an older version is upgraded' upgrade_works
 try 'removal leaves nothing' nothing_is_left
+try 'the container file installs, for a user of its own' container_file_installs
+try 'the container tells whether it is well' container_knows_whether_it_is_well
 try 'the end' true
