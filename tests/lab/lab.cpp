@@ -22,6 +22,7 @@
 #include "tests/netns/longfat.h"
 #include "tests/netns/nat_matrix.h"
 #include "tests/netns/nat_peer.h"
+#include "tests/sim/corpus_command.h"
 #include "tests/sim/dht_command.h"
 #include "tests/sim/enumerate_command.h"
 #include "tests/sim/planted.h"
@@ -88,6 +89,20 @@ std::shared_ptr<EnumerateCommand> add_enumerate_command(CLI::App& app, int& code
     enumerate->add_flag(
         "--messages", command->messages, "with --trace: every message that arrives, too");
     enumerate->callback([command, &code] { code = run_enumerate(*command); });
+    return command;
+}
+
+std::shared_ptr<CorpusCommand> add_corpus_command(CLI::App& app, int& code) {
+    auto command = std::make_shared<CorpusCommand>();
+    CLI::App* corpus = app.add_subcommand("corpus", "data through the run, in virtual time");
+    corpus->add_option("--megabytes", command->megabytes, "of the corpus")
+        ->check(CLI::Range(10, 10'000));
+    corpus->add_option("--homes", command->homes, "that join")->check(CLI::Range(2, 64));
+    corpus->add_option("--cache-megabytes", command->cache_megabytes, "of the disk of a home");
+    corpus->add_option("--alone-minutes", command->alone_minutes, "after the host has left");
+    corpus->add_option("--seed", command->seed, "of the world");
+    corpus->add_flag("--json", command->json, "one JSON object as the last line");
+    corpus->callback([command, &code] { code = run_corpus(*command); });
     return command;
 }
 
@@ -346,6 +361,7 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
 
     const auto network_commands = add_network_commands(app, code);
     const auto codecs_command = add_codecs_command(app, code);
+    const auto corpus_command = add_corpus_command(app, code);
     const auto dht_command = add_dht_command(app, code);
     const auto experts_command = add_experts_command(app, code);
     const auto grid_command = add_grid_command(app, code);
