@@ -56,7 +56,7 @@ examples_build() {
 python_says_what_it_lacks() {
     ! python3 -c 'import dedloc' 2>/tmp/said && tail -n 1 /tmp/said | grep 'python3-torch'
 }
-python_trains() {
+python_trains() (
     cd /tmp && python3 - <<'PY'
 import dedloc
 import torch
@@ -73,7 +73,7 @@ while not run.finished:
 run.leave()
 assert run.global_step == 2, run.global_step
 PY
-}
+)
 no_errors_of_lintian() { ! lintian --fail-on error /share/packages/*.deb | grep '^E:'; }
 units_are_sound() {
     systemd-analyze verify /lib/systemd/system/dedloc-relay.service &&
@@ -110,12 +110,11 @@ container_file_installs() {
         PACKAGES=dedloc-core sh -ec "$(of_container_file RUN)" &&
         su dedloc -s /bin/sh -c 'cd && dedloc --version' && [[ ! -e /tmp/packages ]]
 }
-container_knows_whether_it_is_well() {
-    local check
+container_knows_whether_it_is_well() (
     check=$(of_container_file HEALTHCHECK | sed '1d') && cd /var/lib/dedloc && sh -c "$check" &&
         mkdir peer && touch peer/events.jsonl && sh -c "$check" &&
         touch -d '1 hour ago' peer/events.jsonl && ! sh -c "$check"
-}
+)
 nothing_is_left() {
     dpkg --purge dedloc python3-dedloc libdedloc-dev dedloc-core &&
         ! find /usr /lib /etc /var/lib -xdev -name '*dedloc*' -not -path '*/apt/*' | grep .
