@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "dedloc/codec/topk.h"
 #include "dedloc/tensor/blocks8.h"
 #include "dedloc/tensor/kernels.h"
 
@@ -39,7 +40,7 @@ std::size_t plain_size(std::size_t elements_count) {
     return bytes * elements_count;
 }
 
-constexpr std::array<Codec, 4> table = {{
+constexpr std::array<Codec, 5> table = {{
     {CodecId::fp32,
      "fp32",
      1,
@@ -76,6 +77,15 @@ constexpr std::array<Codec, 4> table = {{
      tensor::floats_from_blocks8,
      tensor::add_weighted_blocks8,
      tensor::largest_magnitude_of_blocks8},
+    {CodecId::sparse,
+     "sparse",
+     topk_chunk,
+     120,
+     sparse_size,
+     sparse_from_floats,
+     floats_from_sparse,
+     add_weighted_sparse,
+     largest_magnitude_of_sparse},
 }};
 
 const Codec& codec_of(CodecId id) {

@@ -29,7 +29,7 @@ TEST(Codec, words_and_numbers_name_the_same_codec) {
     }
     EXPECT_EQ(codec_from_string("fp16x").error().kind(), ErrorKind::bad_input);
     EXPECT_EQ(codec_from_string("fp16x").error().message(),
-              "'fp16x' is not a codec; use one of fp32, fp16, bf16, blockwise8");
+              "'fp16x' is not a codec; use one of fp32, fp16, bf16, blockwise8, sparse");
     EXPECT_EQ(codec_from_number(200).error().kind(), ErrorKind::unsupported);
     EXPECT_EQ(codec_from_number(std::uint64_t{1} << 32).error().kind(), ErrorKind::unsupported);
 }

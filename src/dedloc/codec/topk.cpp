@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "dedloc/base/float_environment.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::size_t place_bits = 12;
 constexpr std::size_t value_bits = 2;
+constexpr std::size_t sparse_kept = 64;
 static_assert(std::size_t{1} << place_bits == topk_chunk);
 
 std::size_t kept_of(std::size_t kept, std::size_t elements) {
@@ -139,22 +141,61 @@ void write_chunk(const Chunk& chunk, std::span<std::uint8_t> out) {
     }
 }
 
-// False if encode cannot have written these bytes.
-bool read_chunk(ByteView in, std::size_t elements, std::size_t kept, Chunk& chunk) {
-    std::memcpy(&chunk.small, in.data(), 4);
-    std::memcpy(&chunk.large, in.data() + 4, 4);
-    if (!std::isfinite(chunk.large) || !(chunk.small >= 0) || !(chunk.small <= chunk.large))
-        return false;
+void read_places(ByteView in, std::size_t kept, Chunk& chunk) {
     chunk.kept = kept;
     const ByteView places = in.subspan(8);
     const ByteView codes = places.subspan((place_bits * kept + 7) / 8);
     for (std::size_t i = 0; i < kept; ++i) {
         chunk.places[i] = static_cast<std::uint16_t>(read_bits(places, place_bits * i, place_bits));
         chunk.codes[i] = static_cast<std::uint8_t>(read_bits(codes, value_bits * i, value_bits));
+    }
+}
+
+// Encodes finite values; moves `out` on.
+void encode_chunk(std::span<const float> values, std::size_t kept, std::span<std::uint8_t>& out) {
+    Chunk chunk;
+    select(values, kept, chunk);
+    quantize(values, chunk);
+    write_chunk(chunk, out.first(chunk_bytes(kept)));
+    out = out.subspan(chunk_bytes(kept));
+}
+
+// Infinity in place of the first numbers: whoever reads them sees it.
+void encode_infinite_chunk(std::size_t kept, std::span<std::uint8_t>& out) {
+    Chunk chunk;
+    chunk.small = chunk.large = std::numeric_limits<float>::infinity();
+    chunk.kept = kept;
+    for (std::size_t i = 0; i < kept; ++i) chunk.places[i] = static_cast<std::uint16_t>(i);
+    std::fill_n(chunk.codes.begin(), kept, std::uint8_t{0});
+    write_chunk(chunk, out.first(chunk_bytes(kept)));
+    out = out.subspan(chunk_bytes(kept));
+}
+
+// False if encode cannot have written these bytes.
+bool read_chunk(ByteView in, std::size_t elements, std::size_t kept, Chunk& chunk) {
+    std::memcpy(&chunk.small, in.data(), 4);
+    std::memcpy(&chunk.large, in.data() + 4, 4);
+    read_places(in, kept, chunk);
+    if (!std::isfinite(chunk.large) || !(chunk.small >= 0) || !(chunk.small <= chunk.large))
+        return false;
+    for (std::size_t i = 0; i < kept; ++i)
         if (chunk.places[i] >= elements || (i > 0 && chunk.places[i] <= chunk.places[i - 1]))
             return false;
-    }
     return true;
+}
+
+// Calls body(first element, chunk) for every chunk of bytes of the right length.
+template <typename Body>
+void for_each_sparse_chunk(ByteView encoded, std::size_t elements_count, const Body& body) {
+    DEDLOC_CHECK(encoded.size() == sparse_size(elements_count));
+    Chunk chunk;
+    for (std::size_t first = 0; first < elements_count; first += topk_chunk) {
+        const std::size_t count = std::min(topk_chunk, elements_count - first);
+        const std::size_t kept = kept_of(sparse_kept, count);
+        const bool sound = read_chunk(encoded.first(chunk_bytes(kept)), count, kept, chunk);
+        body(first, count, chunk, sound);
+        encoded = encoded.subspan(chunk_bytes(kept));
+    }
 }
 
 // Calls body(first element, chunk) for every chunk of sound bytes.
@@ -194,15 +235,9 @@ Result<Bytes> TopK::encode(std::span<const float> values) const {
     const FloatEnvironmentGuard guard;
     Bytes bytes(encoded_size(values.size()));
     std::span<std::uint8_t> out(bytes);
-    Chunk chunk;
     for (std::size_t first = 0; first < values.size(); first += topk_chunk) {
         const std::size_t count = std::min(topk_chunk, values.size() - first);
-        const std::size_t k = kept_of(kept, count);
-        const std::span<const float> piece = values.subspan(first, count);
-        select(piece, k, chunk);
-        quantize(piece, chunk);
-        write_chunk(chunk, out.first(chunk_bytes(k)));
-        out = out.subspan(chunk_bytes(k));
+        encode_chunk(values.subspan(first, count), kept_of(kept, count), out);
     }
     return bytes;
 }
@@ -234,6 +269,63 @@ Ok TopK::decode_accumulate(ByteView encoded, float weight, std::span<float> sum)
             target = target + value;
         }
     });
+}
+
+std::size_t sparse_size(std::size_t elements_count) {
+    return TopK{sparse_kept}.encoded_size(elements_count);
+}
+
+void sparse_from_floats(std::span<const float> values, std::span<std::uint8_t> out, float factor) {
+    const FloatEnvironmentGuard guard;
+    std::array<float, topk_chunk> memory;
+    for (std::size_t first = 0; first < values.size(); first += topk_chunk) {
+        const std::size_t count = std::min(topk_chunk, values.size() - first);
+        const std::span<float> scaled = std::span(memory).first(count);
+        for (std::size_t i = 0; i < count; ++i) scaled[i] = values[first + i] * factor;
+        const std::size_t kept = kept_of(sparse_kept, count);
+        if (tensor::all_finite(scaled))
+            encode_chunk(scaled, kept, out);
+        else
+            encode_infinite_chunk(kept, out);
+    }
+}
+
+void floats_from_sparse(ByteView encoded, std::span<float> out) {
+    std::fill(out.begin(), out.end(), 0.0f);
+    for_each_sparse_chunk(
+        encoded, out.size(), [&](std::size_t first, std::size_t count, const Chunk& chunk, bool) {
+            for (std::size_t i = 0; i < chunk.kept; ++i)
+                if (chunk.places[i] < count) out[first + chunk.places[i]] = chunk.value(i);
+        });
+}
+
+void add_weighted_sparse(std::span<float> accumulator, ByteView encoded, float weight) {
+    const FloatEnvironmentGuard guard;
+    for_each_sparse_chunk(encoded,
+                          accumulator.size(),
+                          [&](std::size_t first, std::size_t count, const Chunk& chunk, bool) {
+                              for (std::size_t i = 0; i < chunk.kept; ++i) {
+                                  if (chunk.places[i] >= count) continue;
+                                  const float value = weight * chunk.value(i);
+                                  float& target = accumulator[first + chunk.places[i]];
+                                  target = target + value;
+                              }
+                          });
+}
+
+float largest_magnitude_of_sparse(ByteView encoded) {
+    float largest = 0;
+    while (!encoded.empty()) {
+        // The last chunk may be shorter; how many it keeps follows from its bytes.
+        std::size_t kept = sparse_kept;
+        while (kept > 0 && chunk_bytes(kept) > encoded.size()) --kept;
+        Chunk chunk;
+        if (kept == 0 || !read_chunk(encoded.first(chunk_bytes(kept)), topk_chunk, kept, chunk))
+            return std::numeric_limits<float>::infinity();
+        largest = std::max(largest, chunk.large);
+        encoded = encoded.subspan(chunk_bytes(kept));
+    }
+    return largest;
 }
 
 }  // namespace dedloc::codec

@@ -41,4 +41,13 @@ struct TopK {
     Ok decode_accumulate(ByteView encoded, float weight, std::span<float> sum) const;
 };
 
+// Top-64 as an entry of the table of codecs (codec.h, "sparse"). Numbers that are not finite make
+// their chunk's magnitudes infinite; bytes that encode cannot have written have an infinite
+// magnitude bound, so that nobody adds them. `factor` scales the values first.
+std::size_t sparse_size(std::size_t elements_count);
+void sparse_from_floats(std::span<const float> values, std::span<std::uint8_t> out, float factor);
+void floats_from_sparse(ByteView encoded, std::span<float> out);
+void add_weighted_sparse(std::span<float> accumulator, ByteView encoded, float weight);
+float largest_magnitude_of_sparse(ByteView encoded);
+
 }  // namespace dedloc::codec
