@@ -58,7 +58,32 @@ class CodecCutter {
 std::uint64_t longest_part(const Options& options, codec::CodecId codec, bool in_grid) {
     constexpr std::size_t some = 1024;  // elements: encoded numbers may come in blocks
     const std::size_t bytes = in_grid ? some * sizeof(float) : codec::encoded_size(codec, some);
-    return std::min<std::uint64_t>(options.part_elements_max, part_bytes_max / bytes * some);
+    const auto longest =
+        std::min<std::uint64_t>(options.part_elements_max, part_bytes_max / bytes * some);
+    if (codec != codec::CodecId::sparse) return longest;
+    // In whole chunks, and the contributions of all members that a round may have fit in a message.
+    const std::uint64_t chunk = codec::block_elements(codec);
+    const std::uint64_t fit = part_bytes_max / consensus::members_max /
+                              codec::encoded_size(codec, static_cast<std::size_t>(chunk)) * chunk;
+    return std::max(std::min(longest / chunk * chunk, fit), chunk);
+}
+
+void align_to_chunks(consensus::Plan& plan, const Options& options) {
+    if (options.codec != codec::CodecId::sparse) return;
+    const std::uint64_t chunk = codec::block_elements(options.codec);
+    const std::uint64_t end =
+        options.bounded_count > 0 ? options.bounded_count : options.vector_count;
+    const auto aligned = [&](std::uint64_t at) {
+        return at >= end ? at : std::min((at + chunk - 1) / chunk * chunk, end);
+    };
+    std::vector<consensus::PlanPart> parts;
+    for (consensus::PlanPart part : plan.parts) {
+        const std::uint64_t until = aligned(part.range().end());
+        part.offset = aligned(part.offset);
+        part.count = until - part.offset;
+        if (part.count > 0) parts.push_back(part);
+    }
+    plan.parts = std::move(parts);
 }
 
 void cut_by_codec(consensus::Plan& plan, const Options& options) {

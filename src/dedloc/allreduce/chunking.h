@@ -34,6 +34,10 @@ void cut_range(consensus::Plan& plan,
                const std::vector<std::uint64_t>& cuts,
                const std::vector<std::uint32_t>& owners);
 
+// Where all parameters are in one sparse codec, moves the ends of parts to those of its chunks, so
+// that a chunk is encoded as its author has chosen it. A part that this empties is dropped.
+void align_to_chunks(consensus::Plan& plan, const Options& options);
+
 // Cuts the plan's parts, which cover the vector, at the borders of the options' codec ranges, and
 // says each one's codec. Without such ranges nothing changes.
 void cut_by_codec(consensus::Plan& plan, const Options& options);

@@ -56,8 +56,10 @@ struct Options {
         if (!codec_ranges.empty()) return codec::element_bytes(codec_ranges);
         return static_cast<double>(codec::encoded_size(codec, many)) / many;
     }
-    // May sums be reduced further? Else there are neither grids nor collectors.
+    // May sums be reduced further?
     bool adds_up() const { return !reducer || reducer->adds_up(); }
+    // Where contributions are not added on the way (gathered.h), nobody collects them either.
+    bool may_have_grids() const { return adds_up() && codec != codec::CodecId::sparse; }
     std::uint32_t reducer_number() const { return reducer ? reducer->number() : mean_number; }
 };
 

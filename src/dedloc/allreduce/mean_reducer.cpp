@@ -6,54 +6,18 @@
 #include <optional>
 #include <vector>
 
+#include "dedloc/allreduce/gathered.h"
+#include "dedloc/allreduce/weight_divider.h"
 #include "dedloc/security/hash_list.h"
 #include "dedloc/tensor/kernels.h"
 
 namespace dedloc::allreduce {
 namespace {
 
-// Elements of a part that are summed, checked, divided, encoded and hashed before the next ones are
-// touched: they stay in the first-level cache. A multiple of every codec's block.
-constexpr std::size_t piece_elements = 4096;
 using Piece = std::array<float, piece_elements>;
-
-// `work(first, count)` for each piece of `count` elements, in order.
-template <typename Work>
-void for_each_piece(std::size_t count, const Work& work) {
-    for (std::size_t first = 0; first < count; first += piece_elements)
-        work(first, std::min(piece_elements, count - first));
-}
 
 // 2^k as an exact float; k within what scale_exponent returns.
 float power_of_two(int exponent) { return std::ldexp(1.0f, exponent); }
-
-// Divides a part's sums by their weights, piece after piece.
-class WeightDivider {
-  public:
-    explicit WeightDivider(std::vector<WeightSegment> segments) : segments_(std::move(segments)) {}
-
-    void divide_next(std::span<float> values) {
-        while (!values.empty()) {
-            const WeightSegment& segment = segments_.at(at_);
-            const auto left = static_cast<std::size_t>(segment.count) - used_;
-            const std::span<float> stretch = values.first(std::min(left, values.size()));
-            if (segment.weight == 0)
-                std::fill(stretch.begin(), stretch.end(), 0.0f);
-            else
-                tensor::divide(stretch, static_cast<float>(segment.weight));
-            values = values.subspan(stretch.size());
-            used_ += stretch.size();
-            if (used_ < segment.count) continue;
-            ++at_;
-            used_ = 0;
-        }
-    }
-
-  private:
-    std::vector<WeightSegment> segments_;
-    std::size_t at_ = 0;
-    std::size_t used_ = 0;  // of segments_[at_]
-};
 
 bool is_sum(const PartInput& input) { return !input.members.empty(); }
 
@@ -216,12 +180,32 @@ ReducedPart reduce_sound(const consensus::Plan& plan,
     return result;
 }
 
+// Nobody adds for the others: what may be added is passed on.
+ReducedPart gather_sound(const consensus::Plan& plan,
+                         std::uint32_t part,
+                         const std::vector<PartInput>& inputs,
+                         double norm_max) {
+    ReducedPart result;
+    std::vector<PartInput> sound;
+    for (const PartInput& input : inputs) {
+        if (const char* why = refusal(plan, part, input, norm_max))
+            result.refused.push_back({input.member, why});
+        else
+            sound.push_back(input);
+    }
+    result.included = members_of(plan, sound);
+    result.encoded = gather(plan, part, sound, result.included);
+    result.digest = security::hash_list(*result.encoded);
+    return result;
+}
+
 }  // namespace
 
 ReducedPart reduce_part(const consensus::Plan& plan,
                         std::uint32_t part,
                         const std::vector<PartInput>& inputs,
                         double norm_max) {
+    if (is_gathered(plan, part)) return gather_sound(plan, part, inputs, norm_max);
     return reduce_sound(plan, part, inputs, Wanted::average, norm_max);
 }
 

@@ -1,5 +1,6 @@
 #include "dedloc/allreduce/part_owner.h"
 
+#include "dedloc/allreduce/gathered.h"
 #include "dedloc/allreduce/mean_reducer.h"
 #include "dedloc/allreduce/messages.h"
 #include "dedloc/allreduce/own_commitment.h"
@@ -401,6 +402,8 @@ Task<void> PartOwner::write_finished(std::shared_ptr<p2p::MessageStream> stream,
         data.received_bytes = inflow->bytes;
         data.received_us = static_cast<std::uint64_t>(inflow->seconds * 1e6);
         SharedBytes encoded = reduction->encoded;
+        if (const auto own = stretch_of(transfer_.plan, data.header, member))
+            encoded = without(encoded, *own);
         Bytes head = wire::encode_before_body(data, body_field, encoded->size());
         const std::size_t bytes = head.size() + encoded->size();
         auto written = co_await stream->write_with_body(std::move(head), std::move(encoded));

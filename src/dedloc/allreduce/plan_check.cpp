@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dedloc/allreduce/chunking.h"
+#include "dedloc/allreduce/gathered.h"
 #include "dedloc/allreduce/part_codec.h"
 #include "dedloc/allreduce/routes.h"
 
@@ -40,6 +41,8 @@ Ok check_parts(const consensus::Plan& plan, const Options& options) {
             part.count > longest_part(options, codec, plan.groups > 0) ||
             part.count > options.vector_count - position || part.owner >= plan.members.size())
             return bad_plan("its parts do not cover the vector");
+        if (codec == codec::CodecId::sparse && part.offset % codec::block_elements(codec) != 0)
+            return bad_plan("a part begins inside a chunk of its codec");
         position += part.count;
         if (options.codec_ranges.empty()) continue;
         while (range->end() <= part.offset) ++range;
@@ -67,7 +70,8 @@ Ok check_plan(const consensus::Plan& plan, const Options& options) {
     }
     DEDLOC_TRY_VOID(check_left_out(plan));
     if (plan.reducer != options.reducer_number()) return bad_plan("its reducer");
-    if (plan.groups > 0 && !options.adds_up()) return bad_plan("a grid of what does not add up");
+    if (plan.groups > 0 && !options.may_have_grids())
+        return bad_plan("a grid of what does not add up");
     if (plan.codec != static_cast<std::uint32_t>(options.codec)) return bad_plan("its codec");
     if (plan.bounded_count != options.bounded_count) return bad_plan("where norms are bounded");
     DEDLOC_TRY_VOID(check_parts(plan, options));
@@ -85,12 +89,16 @@ Task<bool> is_sound(runtime::Workers& workers,
                     const consensus::Plan& plan,
                     consensus::FinishedPart header,
                     SharedBytes encoded) {
-    const codec::CodecId codec = codec_of(plan, header.part);
-    const auto count = static_cast<std::size_t>(plan.parts[header.part].count);
-    if (encoded->size() != codec::encoded_size(codec, count)) co_return false;
-    auto work = [encoded = std::move(encoded), digest = header.digest, codec, count] {
-        return is_sound_average(codec, *encoded, count, digest);
-    };
+    if (!is_average_size(plan, header, encoded->size())) co_return false;
+    // A worker may outlive the plan: it takes what it reads of it.
+    consensus::Plan of_part;
+    of_part.codec = plan.codec;
+    of_part.parts = {plan.parts[header.part]};
+    if (is_gathered(plan, header.part)) of_part.members = plan.members;
+    header.part = 0;
+    auto work = [plan = std::move(of_part),
+                 header = std::move(header),
+                 encoded = std::move(encoded)] { return is_sound_average(plan, header, *encoded); };
     const bool sound = co_await workers.run(std::move(work));
     co_return sound;
 }

@@ -1,5 +1,6 @@
 #include "dedloc/allreduce/sender.h"
 
+#include "dedloc/allreduce/gathered.h"
 #include "dedloc/allreduce/messages.h"
 #include "dedloc/allreduce/own_commitment.h"
 #include "dedloc/allreduce/part_codec.h"
@@ -223,14 +224,19 @@ Task<Result<void>> Sender::take_finished(SharedBytes message,
         (repair == 0 && transfer_.routes.next(*transfer_.me, header.part) != from))
         co_return make_error(ErrorKind::peer_broke_protocol,
                              "an average that was not asked for of it");
-    const codec::CodecId codec = codec_of(transfer_.plan, header.part);
-    const auto count = static_cast<std::size_t>(transfer_.plan.parts[header.part].count);
-    if (data->encoded.size() != codec::encoded_size(codec, count))
+    SharedBytes encoded = message.part(data->encoded);
+    // A member that handed something in knows it, and gets the others'.
+    const std::optional<OwnStretch> own = stretch_of(transfer_.plan, header, *transfer_.me);
+    if (own && encoded->size() >= own->offset) {
+        if (!transfer_.input) co_return make_error(ErrorKind::cancelled, "the step is decided");
+        const SharedBytes mine = co_await encode_own(transfer_, header.part);
+        encoded = with(*encoded, *own, *mine);
+    }
+    if (!is_average_size(transfer_.plan, header, encoded->size()))
         co_return make_error(ErrorKind::peer_broke_protocol, "an average of the wrong length");
     if (data->received_us > 0)
         meter_.flowed_out(from,
                           {data->received_bytes, static_cast<double>(data->received_us) * 1e-6});
-    SharedBytes encoded = message.part(data->encoded);
     const bool sound =
         co_await is_sound(environment_.node.workers, transfer_.plan, header, encoded);
     if (!sound)

@@ -265,7 +265,7 @@ Result<Division> RoundPlanner::divide_into_groups(
 Result<Division> RoundPlanner::divide_all(std::map<PeerId, Announce> announces) const {
     const auto trainers = static_cast<std::size_t>(std::ranges::count_if(
         announces, [](const auto& entry) { return !entry.second.aggregator; }));
-    if (trainers > question_.options.group_max && question_.options.adds_up()) {
+    if (trainers > question_.options.group_max && question_.options.may_have_grids()) {
         auto grid = divide_into_groups(announces);
         if (grid) return grid;
     }
@@ -457,6 +457,7 @@ Result<PlannedRound> RoundPlanner::plan() const {
         set_parts(plan, *division.grid);
     else
         set_parts(plan, division.split.part_elements, division.split.seconds);
+    allreduce::align_to_chunks(plan, question_.options);
     allreduce::cut_by_codec(plan, question_.options);
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
         if (division.may_own[i] && !plan.leaves_out(plan.members[i].peer))

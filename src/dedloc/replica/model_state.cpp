@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cmath>
 
-#include "dedloc/codec/codec.h"
+#include "dedloc/allreduce/gathered.h"
 #include "dedloc/tensor/kernels.h"
 
 namespace dedloc::replica {
@@ -104,16 +104,12 @@ std::span<const float> buffers_of(const state::Snapshot& snapshot) {
 
 namespace {
 
-Ok decode_part(std::uint32_t number,  // of the codec
+Ok decode_part(const consensus::Plan& plan,
                std::size_t part,
                const SharedBytes& encoded,
                std::span<float> out) {
     if (!encoded) return make_error(ErrorKind::not_found, "averaged part {} is missing", part);
-    DEDLOC_TRY(const codec::CodecId codec, codec::codec_from_number(number));
-    DEDLOC_TRY_VOID(codec::decode(codec, *encoded, out));
-    if (tensor::all_finite(out)) return {};
-    return make_error(
-        ErrorKind::peer_broke_protocol, "averaged part {} has numbers that are not finite", part);
+    return allreduce::decode_average(plan, static_cast<std::uint32_t>(part), *encoded, out);
 }
 
 // With local updates it is the inner steps that have learning rates and weight decay by group.
@@ -202,7 +198,7 @@ Result<AveragedVector> averaged_vector(const run::Layout& layout,
         const consensus::PlanPart& part = plan.parts[i];
         const std::span<float> stretch(average.values.get() + part.offset,
                                        static_cast<std::size_t>(part.count));
-        decoded[i] = decode_part(plan.codec_of(part), i, encoded_parts[i], stretch);
+        decoded[i] = decode_part(plan, i, encoded_parts[i], stretch);
     });
     for (Ok& one : decoded)
         if (!one) return std::move(one).error();

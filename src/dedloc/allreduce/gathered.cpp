@@ -1,0 +1,158 @@
+#include "dedloc/allreduce/gathered.h"
+
+#include <algorithm>
+
+#include "dedloc/allreduce/part_codec.h"
+#include "dedloc/allreduce/part_means.h"
+#include "dedloc/allreduce/weight_divider.h"
+#include "dedloc/base/bits.h"
+#include "dedloc/security/hash_list.h"
+
+namespace dedloc::allreduce {
+namespace {
+
+std::size_t part_count(const consensus::Plan& plan, std::uint32_t part) {
+    return static_cast<std::size_t>(plan.parts[part].count);
+}
+
+std::size_t contribution_size(const consensus::Plan& plan, std::uint32_t part) {
+    return codec::encoded_size(codec_of(plan, part), part_count(plan, part));
+}
+
+std::size_t bitmap_size(const consensus::Plan& plan) { return consensus::no_members(plan).size(); }
+
+std::size_t count_before(const Bytes& included, std::size_t member) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < member; ++i) count += base::has_bit(included, i) ? 1 : 0;
+    return count;
+}
+
+// The contributions in the bytes of a gathered average, as inputs of a reduction.
+// Errors: peer_broke_protocol: no such bytes.
+Result<std::vector<std::pair<std::uint32_t, ByteView>>> contributions_in(
+    const consensus::Plan& plan, std::uint32_t part, ByteView encoded) {
+    const std::size_t bitmap = bitmap_size(plan);
+    const std::size_t each = contribution_size(plan, part);
+    std::vector<std::pair<std::uint32_t, ByteView>> found;
+    if (encoded.size() >= bitmap) {
+        const ByteView included = encoded.first(bitmap);
+        ByteView rest = encoded.subspan(bitmap);
+        for (std::uint32_t i = 0; i < plan.members.size(); ++i) {
+            if (!base::has_bit(included, i)) continue;
+            if (rest.size() < each || plan.members[i].input.is_empty())
+                return make_error(ErrorKind::peer_broke_protocol,
+                                  "an average has another contribution than it says");
+            found.emplace_back(i, rest.first(each));
+            rest = rest.subspan(each);
+        }
+        if (rest.empty()) return found;
+    }
+    return make_error(ErrorKind::peer_broke_protocol, "an average of the wrong length");
+}
+
+Ok decode_gathered(const consensus::Plan& plan,
+                   std::uint32_t part,
+                   ByteView encoded,
+                   std::span<float> out) {
+    DEDLOC_TRY(const auto contributions, contributions_in(plan, part, encoded));
+    const codec::CodecId codec = codec_of(plan, part);
+    std::vector<const consensus::MemberInput*> weights;
+    for (const auto& [member, bytes] : contributions)
+        weights.push_back(&plan.members[member].input);
+    WeightDivider divider(total_weights(weights, plan.parts[part].range()));
+    for_each_piece(out.size(), [&](std::size_t first, std::size_t count) {
+        const std::span<float> sum = out.subspan(first, count);
+        std::ranges::fill(sum, 0.0f);
+        for (const auto& [member, bytes] : contributions)
+            codec::accumulate_verified(codec,
+                                       codec::window(codec, bytes, first, count),
+                                       scale_of(plan, part, member),
+                                       sum);
+        divider.divide_next(sum);
+    });
+    return {};
+}
+
+}  // namespace
+
+bool is_gathered(const consensus::Plan& plan, std::uint32_t part) {
+    return codec_of(plan, part) == codec::CodecId::sparse;
+}
+
+SharedBytes gather(const consensus::Plan& plan,
+                   std::uint32_t part,
+                   const std::vector<PartInput>& inputs,
+                   const Bytes& included) {
+    const std::size_t each = contribution_size(plan, part);
+    auto [shared, out] = SharedBytes::for_overwrite(included.size() + each * inputs.size());
+    auto to = std::ranges::copy(included, out.begin()).out;
+    for (const PartInput& input : inputs) to = std::ranges::copy(*input.encoded, to).out;
+    return shared;
+}
+
+bool is_average_size(const consensus::Plan& plan,
+                     const consensus::FinishedPart& header,
+                     std::size_t bytes) {
+    const std::size_t each = contribution_size(plan, header.part);
+    if (!is_gathered(plan, header.part)) return bytes == each;
+    return bytes == bitmap_size(plan) + each * count_before(header.included, plan.members.size());
+}
+
+bool is_sound_average(const consensus::Plan& plan,
+                      const consensus::FinishedPart& header,
+                      ByteView encoded) {
+    const std::uint32_t part = header.part;
+    const codec::CodecId codec = codec_of(plan, part);
+    if (!is_gathered(plan, part))
+        return is_sound_average(codec, encoded, part_count(plan, part), header.digest);
+    const auto contributions = contributions_in(plan, part, encoded);
+    if (!contributions || security::hash_list(encoded) != header.digest ||
+        !std::ranges::equal(encoded.first(bitmap_size(plan)), header.included))
+        return false;
+    return std::ranges::all_of(*contributions, [&](const auto& one) {
+        const float magnitude =
+            scale_of(plan, part, one.first) * static_cast<float>(consensus::members_max);
+        return codec::verify(codec, one.second, part_count(plan, part), magnitude).has_value();
+    });
+}
+
+Ok decode_average(const consensus::Plan& plan,
+                  std::uint32_t part,
+                  ByteView encoded,
+                  std::span<float> out) {
+    DEDLOC_TRY(const codec::CodecId codec,
+               codec::codec_from_number(plan.codec_of(plan.parts[part])));
+    if (is_gathered(plan, part))
+        DEDLOC_TRY_VOID(decode_gathered(plan, part, encoded, out));
+    else
+        DEDLOC_TRY_VOID(codec::decode(codec, encoded, out));
+    if (tensor::all_finite(out)) return {};
+    return make_error(
+        ErrorKind::peer_broke_protocol, "averaged part {} has numbers that are not finite", part);
+}
+
+std::optional<OwnStretch> stretch_of(const consensus::Plan& plan,
+                                     const consensus::FinishedPart& header,
+                                     std::uint32_t member) {
+    if (!is_gathered(plan, header.part) || !header.includes(member)) return std::nullopt;
+    const std::size_t each = contribution_size(plan, header.part);
+    return OwnStretch{bitmap_size(plan) + each * count_before(header.included, member), each};
+}
+
+SharedBytes without(const SharedBytes& encoded, const OwnStretch& stretch) {
+    auto [shared, out] = SharedBytes::for_overwrite(encoded->size() - stretch.size);
+    const ByteView whole = *encoded;
+    const auto to = std::ranges::copy(whole.first(stretch.offset), out.begin()).out;
+    std::ranges::copy(whole.subspan(stretch.offset + stretch.size), to);
+    return shared;
+}
+
+SharedBytes with(ByteView rest, const OwnStretch& stretch, ByteView own) {
+    auto [shared, out] = SharedBytes::for_overwrite(rest.size() + own.size());
+    auto to = std::ranges::copy(rest.first(stretch.offset), out.begin()).out;
+    to = std::ranges::copy(own, to).out;
+    std::ranges::copy(rest.subspan(stretch.offset), to);
+    return shared;
+}
+
+}  // namespace dedloc::allreduce

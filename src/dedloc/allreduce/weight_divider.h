@@ -1,0 +1,52 @@
+// WeightDivider: divides a part's sums by their weights, piece after piece, so that a part can be
+// worked on inside the first-level cache. Pure; the same bits on every CPU. Thread: one.
+
+#pragma once
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "dedloc/allreduce/contribution.h"
+#include "dedloc/tensor/kernels.h"
+
+namespace dedloc::allreduce {
+
+// Elements of a part that are summed, checked, divided, encoded and hashed before the next ones are
+// touched. A multiple of every codec's block.
+inline constexpr std::size_t piece_elements = 4096;
+
+// `work(first, count)` for each piece of `count` elements, in order.
+template <typename Work>
+void for_each_piece(std::size_t count, const Work& work) {
+    for (std::size_t first = 0; first < count; first += piece_elements)
+        work(first, std::min(piece_elements, count - first));
+}
+
+class WeightDivider {
+  public:
+    explicit WeightDivider(std::vector<WeightSegment> segments) : segments_(std::move(segments)) {}
+
+    void divide_next(std::span<float> values) {
+        while (!values.empty()) {
+            const WeightSegment& segment = segments_.at(at_);
+            const auto left = static_cast<std::size_t>(segment.count) - used_;
+            const std::span<float> stretch = values.first(std::min(left, values.size()));
+            if (segment.weight == 0)
+                std::fill(stretch.begin(), stretch.end(), 0.0f);
+            else
+                tensor::divide(stretch, static_cast<float>(segment.weight));
+            values = values.subspan(stretch.size());
+            used_ += stretch.size();
+            if (used_ < segment.count) continue;
+            ++at_;
+            used_ = 0;
+        }
+    }
+
+  private:
+    std::vector<WeightSegment> segments_;
+    std::size_t at_ = 0;
+    std::size_t used_ = 0;  // of segments_[at_]
+};
+
+}  // namespace dedloc::allreduce
