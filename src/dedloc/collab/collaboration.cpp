@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "dedloc/collab/collaboration_impl.h"
+#include "dedloc/collab/unsent_file.h"
 #include "dedloc/run/join_string.h"
 
 namespace dedloc::collab {
@@ -56,7 +57,7 @@ CollaborationImpl::CollaborationImpl(runtime::Node node,
       host_(host),
       options_(std::move(options)),
       planted_(std::move(planted)),
-      computed_(options_, planted_.bugs),
+      computed_(options_, planted_),
       publisher_(host,
                  options_.role,
                  options_.name,
@@ -148,6 +149,10 @@ Task<Result<void>> CollaborationImpl::start() {
     else
         started = co_await start_as_newcomer();
     if (!started || !shared_->trains()) co_return started;
+    if (replica::UnsentGradients* unsent = computed_.contributions.unsent()) {
+        UnsentFile file(node_, log_);
+        co_await file.take_up(*unsent);
+    }
     computed_.report.begin(node_.clock.now());
     scope_.spawn("watch progress", watch_progress());
     shared_->set_phase(membership::Phase::computing);
@@ -198,6 +203,10 @@ Task<void> CollaborationImpl::leave(Duration patience) {
     shared_->set_phase(membership::Phase::leaving);
     co_await membership_->say_goodbye();
     log_.tell(events::Left{}, {}, "left the collaboration");
+    if (const replica::UnsentGradients* unsent = computed_.contributions.unsent()) {
+        UnsentFile file(node_, log_);
+        co_await file.keep(*unsent);
+    }
     co_await stop();
 }
 

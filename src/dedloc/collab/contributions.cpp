@@ -56,6 +56,8 @@ std::shared_ptr<const allreduce::RoundInput> Contributions::hand_in(consensus::C
                                                                     TimePoint now) {
     if (samples.size() > 0) handed_in_loss_ = loss_sum / static_cast<double>(samples.size());
     auto input = deferred_.hand_in(samples, std::move(sum));
+    if (const replica::UnsentGradients* unsent = deferred_.unsent(); unsent && on_frozen_)
+        on_frozen_({*input, unsent->unsent(), unsent->forgotten()});
     handed_in_ = input->input;
     handed_in_at_ = now;
     return input;

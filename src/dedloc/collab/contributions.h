@@ -9,12 +9,14 @@
 
 #pragma once
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
 #include "dedloc/base/time.h"
+#include "dedloc/collab/lab.h"
 #include "dedloc/replica/deferred_gradients.h"
 
 namespace dedloc::collab {
@@ -22,6 +24,12 @@ namespace dedloc::collab {
 class Contributions {
   public:
     explicit Contributions(replica::DeferredGradients deferred) : deferred_(std::move(deferred)) {}
+
+    void send_sparsely(std::function<void(const FrozenContribution&)> on_frozen) {
+        deferred_.send_sparsely();
+        on_frozen_ = std::move(on_frozen);
+    }
+    replica::UnsentGradients* unsent() { return deferred_.unsent(); }
 
     // Any thread: a micro-batch was computed. True: for the open step.
     bool add(std::uint64_t samples, double loss_sum);
@@ -76,6 +84,7 @@ class Contributions {
     enum class Ahead { no, yes, lost };  // lost: until the trainer has forgotten it too
 
     replica::DeferredGradients deferred_;
+    std::function<void(const FrozenContribution&)> on_frozen_;  // for tests
     std::atomic<std::uint64_t> samples_{0};
     std::atomic<double> loss_sum_{0};
     std::mutex ahead_mutex_;  // who moves them and who adds to them must not meet

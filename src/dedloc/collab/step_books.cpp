@@ -65,6 +65,12 @@ events::StepMade StepBooks::applied(const consensus::Decision& decision,
 }
 
 void StepBooks::begin_anew() {
+    if (const replica::UnsentGradients* unsent = context_.contributions.unsent();
+        unsent && std::ranges::any_of(unsent->unsent(), [](float each) { return each != 0; }))
+        context_.teller.tell(events::UnsentLost{},
+                             {},
+                             "another state takes the place of this peer's: what it had not sent "
+                             "yet belongs to none");
     context_.contributions.forget();
     context_.claims.forget();
     context_.report.begin_anew(context_.node.clock.now());

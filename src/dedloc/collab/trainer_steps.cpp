@@ -27,15 +27,18 @@ bool are_same(const state::Snapshot& one, const state::Snapshot& other) {
 
 }  // namespace
 
-Computed::Computed(const Options& options, const consensus::PlantedBugs& bugs)
+Computed::Computed(const Options& options, const Planted& planted)
     : progress(options.run.batch.target, options.status_interval),
       contributions(replica::DeferredGradients(options.layout.vector_count(),
-                                               bugs,
+                                               planted.bugs,
                                                options.layout.parameters_count,
                                                samples_max(options.run.batch))),
       claims(options.run.batch,
              options.run.averaging.delayed,
-             /*of_strangers=*/options.run.robust.has_value()) {}
+             /*of_strangers=*/options.run.robust.has_value()) {
+    if (options.run.averaging.codec == codec::CodecId::sparse)
+        contributions.send_sparsely(planted.on_frozen);
+}
 
 TrainerSteps::TrainerSteps(const Shared& shared, Computed& computed)
     : shared_(shared),

@@ -37,7 +37,7 @@ struct Shared {
 
 // The trainer's samples and what others say of theirs. The backend keeps its books here too.
 struct Computed {
-    Computed(const Options& options, const consensus::PlantedBugs& bugs);
+    Computed(const Options& options, const Planted& planted);
 
     membership::BatchProgress progress;
     Contributions contributions;

@@ -208,6 +208,9 @@ struct PartsRepaired {
 struct ValuesClipped {
     static constexpr std::string_view kind = "values_clipped";
 };
+struct UnsentLost {
+    static constexpr std::string_view kind = "unsent_lost";
+};
 struct OwnerFailed {
     static constexpr std::string_view kind = "owner_failed";
 };
@@ -454,6 +457,7 @@ using Any = std::variant<Unknown,
                          PartsRepaired,
                          OwnerFailed,
                          ValuesClipped,
+                         UnsentLost,
                          InputRefused,
                          MessageRefused,
                          RoundFull,

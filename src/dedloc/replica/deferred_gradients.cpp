@@ -17,15 +17,17 @@ std::shared_ptr<const allreduce::RoundInput> DeferredGradients::hand_in(CounterR
     if (deferred_samples_.size() > 0) {
         input->input.carried = deferred_samples_;
         input->input.carried_ranges = deferred_ranges_;
-        fresh_ = sum;
-    } else {
-        fresh_.clear();
     }
+    if (deferred_samples_.size() > 0 || unsent_)
+        fresh_ = sum;
+    else
+        fresh_.clear();
     handed_in_ = input;
     input->sum = std::move(sum);
     if (input->sum.empty()) input->sum.assign(vector_count_, 0.0f);
     for (const ElementRange& range : deferred_ranges_)
         for (std::uint64_t i = range.offset; i < range.end(); ++i) input->sum[i] += deferred_[i];
+    if (unsent_ && !input->input.is_empty()) unsent_->compress(input->sum);
     return input;
 }
 
@@ -43,8 +45,10 @@ void DeferredGradients::committed(const consensus::Plan& plan,
         for (std::size_t p = 0; p < plan.parts.size() && p < decision.parts.size(); ++p)
             if (decision.parts[p].includes(*mine)) included.push_back(plan.parts[p].range());
     if (bugs_.count_twice) included.clear();
+    included = consensus::joined(std::move(included));
+    if (unsent_ && !bugs_.lose_unsent) unsent_->settle(included);
     const std::vector<ElementRange> excluded =
-        consensus::complement(consensus::joined(std::move(included)), vector_count_);
+        consensus::complement(std::move(included), vector_count_);
     // A deferred gradient that is left out again would be two steps stale.
     for (const ElementRange& range : deferred_ranges_)
         expire(deferred_samples_, consensus::total_count(consensus::intersect(excluded, range)));
@@ -68,6 +72,7 @@ void DeferredGradients::forget_fresh() {
 void DeferredGradients::forget() {
     expire_deferred();
     samples_expired_ += static_cast<double>(fresh_samples_.size());
+    if (unsent_) unsent_->forget();
     forget_fresh();
 }
 

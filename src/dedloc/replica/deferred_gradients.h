@@ -17,6 +17,7 @@
 #include "dedloc/allreduce/contribution.h"
 #include "dedloc/consensus/messages.h"
 #include "dedloc/consensus/planted_bugs.h"
+#include "dedloc/replica/unsent_gradients.h"
 
 namespace dedloc::replica {
 
@@ -32,6 +33,12 @@ class DeferredGradients {
           gradients_count_(gradients_count),
           samples_max_(samples_max),
           bugs_(bugs) {}
+
+    // A sparse codec sends a part of the gradients at a time; the rest is kept (unsent_gradients).
+    void send_sparsely() { unsent_.emplace(gradients_count_); }
+    // The rest that is kept so; null: none.
+    UnsentGradients* unsent() { return unsent_ ? &*unsent_ : nullptr; }
+    const UnsentGradients* unsent() const { return unsent_ ? &*unsent_ : nullptr; }
 
     // Hands in fresh sums for the open step; combined with what is deferred, which expires where
     // both are too many samples: refused together, they would be so in all rounds to come.
@@ -73,6 +80,7 @@ class DeferredGradients {
     std::vector<consensus::ElementRange> deferred_ranges_;
     std::vector<float> deferred_;
     double samples_expired_ = 0;
+    std::optional<UnsentGradients> unsent_;
 };
 
 }  // namespace dedloc::replica

@@ -209,11 +209,20 @@ void check_local(const RunFile& run, TomlReader& reader) {
     if (local.optimizer.moments_8bit)
         reader.fail_key("local.optimizer.moments_8bit",
                         "local updates keep their moments in fp32: only [optimizer] has 8 bits");
-    if (run.averaging.delayed)
-        reader.fail_key("averaging.delayed",
-                        "'averaging.delayed' and [local] exclude each other: a peer that makes "
-                        "steps of its own cannot do so while the last ones are averaged; with "
-                        "[local] a larger 'batch.target' makes averages rarer");
+}
+
+void check_sparse(const RunFile& run, TomlReader& reader) {
+    constexpr std::uint64_t chunk = 4096;
+    if (run.averaging.part_elements_max < chunk)
+        reader.fail_key("averaging.part_elements_max",
+                        fmt::format("the codec \"sparse\" chooses among {} elements at a time: "
+                                    "'averaging.part_elements_max' must be at least as many",
+                                    chunk));
+    if (run.robust)
+        reader.fail_key("averaging.codec",
+                        "[robust] and the codec \"sparse\" exclude each other: what a peer sends "
+                        "of its gradient also depends on what it has not sent yet, and nobody can "
+                        "compute that again; take \"blockwise8\"");
 }
 
 void check_robust(const RunFile& run, TomlReader& reader) {
@@ -256,6 +265,7 @@ void check_together(const RunFile& run, TomlReader& reader) {
                                     to_word(run.averaging.round_deadline_min),
                                     to_word(run.averaging.round_deadline_max)));
     if (run.local) check_local(run, reader);
+    if (run.averaging.codec == codec::CodecId::sparse) check_sparse(run, reader);
     if (run.robust) check_robust(run, reader);
     if (run.access) check_access(run, reader);
     const TaskSchema* schema = find_task_schema(run.task.kind);

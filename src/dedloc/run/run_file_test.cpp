@@ -240,11 +240,23 @@ TEST(RunFile, says_what_is_wrong_with_local_updates_and_where) {
         "write beside it, for instance: total_steps = 1000");
     EXPECT_EQ(failure(start + "[local]\nbatch = 8\n[local.optimizer]\nmomentum = 1\n"),
               "run.toml:8:12: 'local.optimizer.momentum' must be from 0 to 0.9999, not 1");
-    EXPECT_EQ(
-        failure(start + "[local]\nbatch = 8\n[averaging]\ndelayed = true\n"),
-        "run.toml:8:11: 'averaging.delayed' and [local] exclude each other: a peer that makes "
-        "steps of its own cannot do so while the last ones are averaged; with [local] a "
-        "larger 'batch.target' makes averages rarer");
+}
+
+TEST(RunFile, local_steps_go_on_while_they_are_averaged_and_travel_sparsely) {
+    const RunFile run = parsed(
+        "name = \"r\"\n[local]\nbatch = 64\n[averaging]\ndelayed = true\ncodec = \"sparse\"\n");
+    EXPECT_TRUE(run.local && run.averaging.delayed);
+    EXPECT_EQ(run.averaging.codec, codec::CodecId::sparse);
+    EXPECT_EQ(to_toml(parsed(to_toml(run))), to_toml(run));
+}
+
+TEST(RunFile, says_where_a_sparse_codec_does_not_fit) {
+    EXPECT_NE(failure("name = \"r\"\n[robust]\n[averaging]\ncodec = \"sparse\"\n")
+                  .find("[robust] and the codec \"sparse\" exclude each other"),
+              std::string::npos);
+    EXPECT_NE(failure("name = \"r\"\n[averaging]\ncodec = \"sparse\"\npart_elements_max = 1000\n")
+                  .find("must be at least as many"),
+              std::string::npos);
 }
 
 TEST(RunFile, a_robust_run_says_so_in_a_section_of_its_own) {
