@@ -11,6 +11,14 @@ namespace dedloc::train {
 
 namespace {
 
+// Goes the way from `start` to `here` again, from where `newer` is; there it starts now.
+void move(std::vector<float>& here, std::vector<float>& start, std::span<const float> newer) {
+    for (std::size_t i = 0; i < here.size(); ++i) {
+        here[i] = newer[i] + (here[i] - start[i]);
+        start[i] = newer[i];
+    }
+}
+
 constexpr int not_finite_least =
     3;  // in a row, until inner steps are given up: one may be bad samples
 
@@ -45,22 +53,18 @@ void LocalUpdates::start_at(const state::Snapshot& state) {
 }
 
 void LocalUpdates::begin_at(const state::Snapshot& state) {
-    samples_before_ = 0;
     model_.forget_sum();
     start_at(state);
 }
 
 void LocalUpdates::move_to(const state::Snapshot& state) {
-    if (since_step_ > 0) (void)inner_step();  // what it could not use is gone either way
-    if (since_start_ > 0) {
-        if (samples_before_ == 0) {
-            pseudo_gradient_before_.assign(layout_.parameters_count, 0.0f);
-            buffers_before_.assign(layout_.buffers_count, 0.0f);
-        }
-        add_pseudo_gradient(since_start_, pseudo_gradient_before_, buffers_before_);
-        samples_before_ += since_start_;
-    }
-    start_at(state);
+    const std::span<const float> parameters = replica::parameters_of(state);
+    const std::span<const float> buffers = replica::buffers_of(state);
+    global_step_ = state.step();
+    move(here_, start_, parameters);
+    move(buffers_, start_buffers_, buffers);
+    if (!is_finite()) forget_inner_steps();
+    model_.load(here_, buffers_);
 }
 
 bool LocalUpdates::added(std::uint64_t samples) {
@@ -140,18 +144,12 @@ void LocalUpdates::add_pseudo_gradient(std::uint64_t samples,
 
 void LocalUpdates::take(std::span<float> sum, std::span<float> changes, std::uint64_t samples) {
     if (since_step_ > 0) (void)inner_step();  // without it, too, the samples were computed
-    DEDLOC_CHECK(samples >= samples_before_);
     std::fill(sum.begin(), sum.end(), 0.0f);
     std::fill(changes.begin(), changes.end(), 0.0f);
-    if (samples_before_ > 0) {
-        std::copy(pseudo_gradient_before_.begin(), pseudo_gradient_before_.end(), sum.begin());
-        std::copy(buffers_before_.begin(), buffers_before_.end(), changes.begin());
-    }
-    add_pseudo_gradient(samples - samples_before_, sum, changes);
+    add_pseudo_gradient(samples, sum, changes);
     start_ = here_;
     start_buffers_ = buffers_;
     since_start_ = 0;
-    samples_before_ = 0;
 }
 
 void LocalUpdates::forget() {
@@ -160,7 +158,6 @@ void LocalUpdates::forget() {
     buffers_ = start_buffers_;
     since_step_ = 0;
     since_start_ = 0;
-    samples_before_ = 0;
     model_.load(here_, buffers_);
 }
 

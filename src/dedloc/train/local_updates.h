@@ -7,6 +7,10 @@
 // pseudo-gradient, which the run's [optimizer] takes for the averaged gradient. Averaging,
 // certificates and state are those of any run, and all peers are bit-identical at each global step.
 //
+// With averaging.delayed the inner steps go on while the pseudo-gradient is averaged. When the
+// outer step is there, the way made meanwhile is made again from the new state (Streaming DiLoCo,
+// 2501.18512): nothing of it is lost, and it is part of the next pseudo-gradient.
+//
 // Private, never averaged, gone with the process: the inner parameters, which start anew from every
 // global step's state; the inner optimizer's moments and count of steps, which are kept from one
 // global step to the next, as in the paper. The inner learning rate follows from the global step,
@@ -22,7 +26,7 @@
 // these have led where the model gives none that are.
 //
 // With this, nobody can recompute a contribution from state and sample numbers alone:
-// docs/local-updates.md.
+// docs/few-bytes.md.
 //
 // Source: Douillard et al. 2311.08105, algorithm 1.
 // Cost:   an inner step takes one pass of the optimizer on the CPU, in the caller's thread, and a
@@ -79,10 +83,6 @@ class LocalUpdates final : public Accumulation {
     std::uint64_t since_step_ = 0;   // samples in the model's sum
     std::uint64_t since_start_ = 0;  // samples
     int not_finite_in_a_row_ = 0;    // gradients
-    // Samples before the last move_to(), and what they bring; empty while there are none.
-    std::uint64_t samples_before_ = 0;
-    std::vector<float> pseudo_gradient_before_;
-    std::vector<float> buffers_before_;
 };
 
 }  // namespace dedloc::train

@@ -347,17 +347,19 @@ TEST(LocalUpdates, a_sum_beyond_all_numbers_is_left_out) {
     EXPECT_EQ(peer.take(6).way[0], 6 * 0.25f);
 }
 
+// A delayed outer step: what was gone meanwhile is gone again from where that led to.
 TEST(LocalUpdates, keeps_its_way_when_it_is_moved) {
     LocalPeer peer({0}, plain_sgd(0.5));
     peer.compute(4);  // 1 to 0.5
     const std::vector<float> elsewhere{8};
     peer.local.move_to(*state_of(1, elsewhere, peer.buffers));
-    peer.compute(8);  // 8 to 2
+    EXPECT_EQ(peer.seen.at[0], 7.5f);
+    peer.compute(8);  // 7.5 to 1.875
     const Handed handed = peer.take(12);
-    EXPECT_EQ(handed.way[0], 4 * 0.5f + 8 * 6.0f);
-    EXPECT_EQ(handed.buffers[0], 4 * 4 + 8 * 8);
+    EXPECT_EQ(handed.way[0], 12 * 6.125f);
+    EXPECT_EQ(handed.buffers[0], 12 * 12);
     peer.compute(4);
-    EXPECT_EQ(peer.take(4).way[0], 4 * 1.0f);  // and only once
+    EXPECT_EQ(peer.take(4).way[0], 4 * 0.9375f);  // and only once
 }
 
 // A loop that drops what it summed goes back to the state of the global step.
