@@ -4,6 +4,8 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "dedloc/allreduce/gathered.h"
+#include "dedloc/allreduce/part_codec.h"
 #include "dedloc/codec/codec.h"
 #include "dedloc/security/hash_list.h"
 
@@ -150,6 +152,11 @@ void Checkers::check_averages(const Link& link) {
             violation(describe(link.decision) + ": a part travels in another codec than the run's");
             return;
         }
+        if (codec_ == codec::CodecId::sparse) {
+            if (!is_gathered(link, p)) return;
+            ++averages_checked_;
+            continue;
+        }
         if (clipped_) {
             if (!is_clipped(link, p)) return;
             ++averages_checked_;
@@ -181,6 +188,103 @@ void Checkers::check_averages(const Link& link) {
         ++averages_checked_;
         if (plan.groups > 0 && link.decision.parts[p].repair == 0) ++averages_of_grids_;
     }
+}
+
+const Checkers::Frozen* Checkers::find_frozen(const consensus::PlanMember& member) const {
+    const auto of_peer = frozen_.find(member.peer);
+    if (of_peer == frozen_.end()) return nullptr;
+    for (const Frozen& frozen : of_peer->second)
+        if (frozen.input == member.input) return &frozen;
+    return nullptr;
+}
+
+// A peer chooses from what it handed in and what it had not sent.
+std::vector<float> Checkers::pending_of(const PeerId& peer,
+                                        const MemberInput& input,
+                                        std::span<const float> unsent) const {
+    std::vector<float> pending(vector_count_, 0.0f);
+    if (const HandedIn* fresh = find(peer, input.fresh)) pending = fresh->sum;
+    if (const HandedIn* carried = find(peer, input.carried))
+        for (const ElementRange& range : input.carried_ranges)
+            for (std::uint64_t i = range.offset; i < range.end(); ++i)
+                pending[i] += carried->sum[i];
+    for (std::size_t i = 0; i < pending.size(); ++i) pending[i] += unsent[i];
+    return pending;
+}
+
+// A step is decided between two contributions: what it took of the first is sent, the rest is not.
+void Checkers::check_unsent(const PeerId& peer,
+                            const Frozen& last,
+                            const collab::FrozenContribution& frozen) {
+    const auto is = [&](const std::vector<float>& expected) {
+        return std::ranges::equal(expected, frozen.unsent);
+    };
+    bool decided = false;
+    for (const auto& [digest, link] : book_.links()) {
+        if (!link.plan) continue;
+        for (std::size_t i = 0; i < link.plan->members.size(); ++i) {
+            if (link.plan->members[i].peer != peer || link.plan->members[i].input != last.input)
+                continue;
+            std::vector<float> expected = last.before;
+            for (std::size_t p = 0; p < link.decision.parts.size(); ++p) {
+                if (!link.decision.parts[p].includes(i)) continue;
+                decided = true;
+                const ElementRange range = link.plan->parts[p].range();
+                for (std::uint64_t k = range.offset; k < range.end(); ++k)
+                    expected[k] = last.pending[k] - last.sum[k];
+            }
+            if (is(expected)) return;
+        }
+    }
+    if (!decided && is(last.before)) return;
+    violation(fmt::format("what {} has not sent is not what the certificates left of it",
+                          peer.short_text()));
+}
+
+void Checkers::on_frozen(const PeerId& peer,
+                         std::uint64_t process,
+                         const collab::FrozenContribution& frozen) {
+    std::vector<Frozen>& all = frozen_[peer];
+    if (!all.empty() && all.back().process == process && all.back().forgotten == frozen.forgotten)
+        check_unsent(peer, all.back(), frozen);
+    const MemberInput& input = frozen.input.input;
+    if (input.is_empty()) return;
+    std::vector<float> pending = pending_of(peer, input, frozen.unsent);
+    if (travelled(codec_, pending) != frozen.input.sum)
+        violation(fmt::format("{} sends something else than the largest of what it has",
+                              peer.short_text()));
+    all.push_back({input,
+                   frozen.input.sum,
+                   {frozen.unsent.begin(), frozen.unsent.end()},
+                   std::move(pending),
+                   process,
+                   frozen.forgotten});
+}
+
+// An average of a sparse codec holds what came, one after the other.
+bool Checkers::is_gathered(const Link& link, std::size_t p) {
+    const Plan& plan = *link.plan;
+    const consensus::FinishedPart& header = link.decision.parts[p];
+    const ElementRange range = plan.parts[p].range();
+    std::vector<allreduce::PartInput> inputs;
+    for (std::uint32_t i = 0; i < plan.members.size(); ++i) {
+        if (!header.includes(i)) continue;
+        const Frozen* frozen = find_frozen(plan.members[i]);
+        if (frozen == nullptr) {
+            violation(fmt::format("{}: it names what {} never handed in",
+                                  describe(link.decision),
+                                  plan.members[i].peer.short_text()));
+            return false;
+        }
+        const auto sum = std::span(frozen->sum).subspan(range.offset, range.count);
+        inputs.push_back({i, allreduce::encode_contribution(codec_, sum, frozen->input)});
+    }
+    const auto part = static_cast<std::uint32_t>(p);
+    const SharedBytes gathered = allreduce::gather(plan, part, inputs, header.included);
+    if (security::hash_list(*gathered) == header.digest) return true;
+    violation(fmt::format(
+        "{}: part {} is not what the certificate says is in it", describe(link.decision), p));
+    return false;
 }
 
 // In fp32 a contribution travels as it is.

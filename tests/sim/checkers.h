@@ -26,6 +26,7 @@
 #include "dedloc/audit/sample_accounts.h"
 #include "dedloc/base/time.h"
 #include "dedloc/codec/codec.h"
+#include "dedloc/collab/lab.h"
 
 namespace dedloc::lab {
 
@@ -68,6 +69,11 @@ class Checkers {
     // The gradient that turned the state before into this one was so long.
     void on_applied(const Digest& branch, std::uint64_t step, double length);
     void on_handed_in(const PeerId& peer, HandedIn handed_in);
+    // A run with a sparse codec: the peer chooses from what it handed in and what it had not sent.
+    // `process`: after a restart nothing is unsent.
+    void on_frozen(const PeerId& peer,
+                   std::uint64_t process,
+                   const collab::FrozenContribution& frozen);
     void on_certificate(const std::string& who, ByteView certificate, TimePoint at);
 
     // Was this peer left alone by all faults in this time?
@@ -99,6 +105,23 @@ class Checkers {
         std::string who;
         TimePoint at;
     };
+    // A contribution to a round with a sparse codec, and what was then left unsent.
+    struct Frozen {
+        consensus::MemberInput input;
+        std::vector<float> sum;
+        std::vector<float> before;   // unsent, before it
+        std::vector<float> pending;  // what it chose from
+        std::uint64_t process = 0;
+        std::uint64_t forgotten = 0;
+    };
+    const Frozen* find_frozen(const consensus::PlanMember& member) const;
+    std::vector<float> pending_of(const PeerId& peer,
+                                  const consensus::MemberInput& input,
+                                  std::span<const float> unsent) const;
+    void check_unsent(const PeerId& peer,
+                      const Frozen& last,
+                      const collab::FrozenContribution& frozen);
+    bool is_gathered(const Link& link, std::size_t part);
     const HandedIn* find(const PeerId& peer, consensus::CounterRange samples) const;
     struct Expected;
     void check_averages(const Link& link);
@@ -122,6 +145,7 @@ class Checkers {
     std::shared_ptr<const allreduce::CenteredClipReducer> clipped_;
     std::map<std::pair<Digest, std::uint64_t>, StateSeen> states_;
     std::map<PeerId, std::map<std::uint64_t, HandedIn>> handed_in_;  // by first counter
+    std::map<PeerId, std::vector<Frozen>> frozen_;                   // in their order
     std::map<Digest, TimePoint> seen_at_;
     std::map<std::pair<Digest, std::uint64_t>, double> applied_;  // the longest
     std::vector<std::string> violations_;

@@ -57,7 +57,7 @@ SimRun make_sim_run(std::uint64_t elements,
     sim.run.batch.target = 128;
     sim.run.batch.micro = 4;
     sim.run.averaging.codec = codec;
-    sim.run.averaging.part_elements_max = 96;
+    sim.run.averaging.part_elements_max = codec == codec::CodecId::sparse ? sparse_part : 96;
     sim.run.averaging.quorum_timeout = 6s;
     sim.run.averaging.round_deadline_min = 1s;
     sim.run.averaging.round_deadline_max = 8s;
@@ -102,6 +102,10 @@ Ok SimPeer::make() {
     options.join_patience = 600s;
     collab::Planted planted;
     planted.bugs = setup_.run.bugs;
+    if (setup_.run.run.averaging.codec == codec::CodecId::sparse)
+        planted.on_frozen = [this](const collab::FrozenContribution& frozen) {
+            setup_.checkers.on_frozen(node_.id(), node_.incarnation(), frozen);
+        };
     planted.bugs.charges_nobody = setup_.tells_on_nobody;
     planted.bugs.charges_falsely = setup_.charges_falsely;
     planted.bugs.plans_alone = setup_.plans_alone;

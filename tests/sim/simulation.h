@@ -29,7 +29,7 @@ struct SimulationOptions {
     std::uint64_t seed = 1;
     std::size_t peers_min = 5;
     std::size_t peers_max = 20;
-    std::uint64_t elements = 768;  // of the trained vector
+    std::uint64_t elements = 768;  // of the trained vector; sparse_elements with a sparse codec
     consensus::PlantedBugs bugs;
     Duration faults_for{40'000'000'000};
     Duration liveness_within{30'000'000'000};

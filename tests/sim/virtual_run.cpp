@@ -79,6 +79,7 @@ class VirtualRun {
     Ok come_and_go();
     Ok gather();
     Ok make_steps();
+    void show_state();
     double computing_s() const;
     VirtualResult result() const;
 
@@ -90,6 +91,7 @@ class VirtualRun {
     double first_s_ = 0;  // of the time that counts
     double computing_at_first_ = 0;
     std::uint64_t bytes_at_first_ = 0;
+    std::uint64_t step_shown_ = 0;
 };
 
 void VirtualRun::add_machines() {
@@ -202,6 +204,7 @@ Ok VirtualRun::make_steps() {
             computing_at_first_ = computing_s();
             bytes_at_first_ = world_.stats().bytes_delivered;
         }
+        show_state();
         if (world_.now() > limit)
             return make_error(ErrorKind::timeout,
                               "{} of {} steps were made in {:.0f} virtual seconds",
@@ -210,6 +213,14 @@ Ok VirtualRun::make_steps() {
                               to_seconds(options_.time_max));
     }
     return {};
+}
+
+void VirtualRun::show_state() {
+    if (!options_.on_state) return;
+    const auto state = seats_.front().peer->collaboration().state();
+    if (!state || state->step() == step_shown_) return;
+    step_shown_ = state->step();
+    options_.on_state(state, static_cast<double>(world_.stats().bytes_delivered - bytes_at_first_));
 }
 
 VirtualResult VirtualRun::result() const {
