@@ -12,6 +12,7 @@
 namespace dedloc::lab {
 namespace {
 
+constexpr std::size_t delayed_trainers = 4;
 constexpr double share_wanted = 0.95;
 constexpr double delayed_loss_ratio_max = 1.02;
 constexpr double delayed_samples_per_s = 8;  // of one trainer
@@ -58,7 +59,7 @@ Result<DelayedOutcome> train(const DelayedCommand& command,
                              const tasks::TrainingTask& task,
                              bool delayed) {
     const double batch_s =
-        static_cast<double>(run.batch.target) / (delayed_samples_per_s * image_trainers);
+        static_cast<double>(run.batch.target) / (delayed_samples_per_s * delayed_trainers);
     ImageTraining training{.run = run,
                            .steps = command.steps,
                            .samples_per_s = delayed_samples_per_s,

@@ -16,14 +16,27 @@ Result<ImageTrained> train_images(const ImageTraining& training, const tasks::Tr
     // Each member sends and receives 2 (n-1)/n of the vector.
     const run::Layout layout = learner->layout();
     const double bytes = codec::element_bytes(run::vector_codecs(training.run.averaging, layout)) *
-                         static_cast<double>(layout.vector_count()) * 2 * (image_trainers - 1) /
-                         image_trainers;
+                         static_cast<double>(layout.vector_count()) * 2 *
+                         static_cast<double>(training.trainers - 1) /
+                         static_cast<double>(training.trainers);
     VirtualMachine machine;
     machine.samples_per_s = training.samples_per_s;
-    machine.line = VirtualLine::both_ways(bytes / training.exchange_s);
-    options.machines.assign(image_trainers, machine);
+    const double rate =
+        training.line_bytes_per_s > 0 ? training.line_bytes_per_s : bytes / training.exchange_s;
+    machine.line = VirtualLine::both_ways(rate);
+    options.machines.assign(training.trainers, machine);
     ImageTrained trained;
+    std::vector<std::pair<std::shared_ptr<const state::Snapshot>, double>> states;
+    if (training.measure_every > 0)
+        options.on_state = [&](const std::shared_ptr<const state::Snapshot>& state, double sent) {
+            if (state->step() % training.measure_every == 0) states.emplace_back(state, sent);
+        };
     DEDLOC_TRY(trained.result, run_virtually(options));
+    for (const auto& [state, sent] : states) {
+        learner->load(replica::parameters_of(*state), replica::buffers_of(*state));
+        DEDLOC_TRY(const auto evaluation, learner->evaluate());
+        trained.measures.push_back({state->step(), sent, evaluation});
+    }
     const state::Snapshot& last = *trained.result.state;
     learner->load(replica::parameters_of(last), replica::buffers_of(last));
     DEDLOC_TRY(trained.evaluation, learner->evaluate());

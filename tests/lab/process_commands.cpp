@@ -10,6 +10,7 @@
 #include "experiments/downstream.h"
 #include "experiments/equivalence.h"
 #include "experiments/journey.h"
+#include "experiments/light.h"
 #include "experiments/local.h"
 #include "experiments/paper.h"
 #include "experiments/paper_swav.h"
@@ -37,6 +38,7 @@ struct Commands {
     EquivalenceCommand equivalence;
     DelayedCommand delayed;
     LocalCommand local;
+    LightCommand light;
     AlbertMiniCommand albert_mini;
     TextToImageMiniCommand text_to_image_mini;
     SwavMiniCommand swav_mini;
@@ -256,6 +258,31 @@ void add_local(CLI::App& lab, LocalCommand& command, int& code) {
     local->callback([&command, &code] { code = run_local(command); });
 }
 
+void add_light(CLI::App& lab, LightCommand& command, int& code) {
+    CLI::App* light =
+        lab.add_subcommand("light", "a real model with fewer and fewer bytes, in virtual time");
+    light->add_option("--rounds", command.rounds, "with local updates")
+        ->check(CLI::Range(2, 100'000));
+    light->add_option("--inner-steps", command.inner_steps, "of each peer between two rounds")
+        ->check(CLI::Range(1, 1000));
+    light->add_option("--rate", command.rate, "the inner learning rate's peak")
+        ->check(CLI::Range(1e-6, 1.0));
+    light->add_option("--sparse-rate", command.sparse_rate, "that between sparse rounds")
+        ->check(CLI::Range(1e-6, 1.0));
+    light->add_option("--outer-rate", command.outer_rate, "the outer rate of dense rounds")
+        ->check(CLI::Range(1e-6, 10.0));
+    light->add_option("--sparse-outer-rate", command.sparse_outer_rate, "that of sparse ones")
+        ->check(CLI::Range(1e-6, 10.0));
+    light->add_option("--sparse-outer-momentum", command.sparse_outer_momentum, "of sparse ones")
+        ->check(CLI::Range(0.0, 0.9999));
+    light->add_option("--only", command.only, "one mode: sync, local, sparse, sparse_16, …");
+    light->add_option("--plot", command.plot, "an SVG file of accuracy over bytes");
+    light->add_option("--data", command.data_directory, "folder of the data set");
+    light->add_option("--seed", command.seed, "of the network");
+    light->add_flag("--json", command.json, json_help);
+    light->callback([&command, &code] { code = run_light(command); });
+}
+
 void add_albert_mini(CLI::App& lab, AlbertMiniCommand& command, int& code) {
     CLI::App* mini = lab.add_subcommand(
         "albert-mini", "a small ALBERT on the Bible: alone, and with peers that come and go");
@@ -316,6 +343,7 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
     add_delayed(lab, commands->delayed, code);
     add_btard(lab, commands->btard, code);
     add_local(lab, commands->local, code);
+    add_light(lab, commands->light, code);
     add_albert_mini(lab, commands->albert_mini, code);
     add_text_to_image_mini(lab, commands->text_to_image_mini, code);
     add_swav_mini(lab, commands->swav_mini, code);

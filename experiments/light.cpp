@@ -1,0 +1,204 @@
+#include "experiments/light.h"
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "dedloc/monitor/json_line.h"
+
+#include "experiments/image_training.h"
+#include "experiments/light_svg.h"
+#include "tests/common/exit_codes.h"
+
+namespace dedloc::lab {
+namespace {
+
+constexpr double sparse_accuracy_min = 0.868;
+constexpr double sparse_bytes_max = 4e6;  // that a peer sends in all
+constexpr std::uint64_t inner_batch = 32;
+constexpr double light_samples_per_s = 512;  // of one trainer: a laptop's
+constexpr double light_line = 2.5e6;         // bytes a second: 20 Mb/s, as at home
+constexpr std::uint64_t measures_count = 20;
+
+constexpr std::string_view light_run = R"(
+name = "light"
+[task]
+kind = "vision_classifier"
+model = "small_cnn"
+data = "fashion-mnist"
+[batch]
+target = 128
+micro = 32
+[averaging]
+codec = "fp32"
+round_deadline_min = "60s"
+round_deadline_max = "300s"
+[evaluate]
+every = 0
+)";
+
+optim::OptimizerConfig inner_adamw(double rate, std::uint64_t steps) {
+    optim::OptimizerConfig optimizer;
+    optimizer.kind = optim::OptimizerKind::adamw;
+    optimizer.weight_decay = 0.01;
+    optimizer.schedule = {.kind = optim::ScheduleKind::cosine,
+                          .peak = rate,
+                          .warmup_steps = steps / 16,
+                          .total_steps = steps,
+                          .final_fraction = 0.02};
+    return optimizer;
+}
+
+struct Mode {
+    std::string name;
+    run::RunFile run;
+    std::uint64_t steps = 0;
+    std::size_t trainers = 4;
+};
+
+Mode sync_mode(const LightCommand& command, const run::RunFile& run) {
+    Mode mode{"sync", run, command.rounds * command.inner_steps};
+    mode.run.optimizer = inner_adamw(command.rate, mode.steps);
+    return mode;
+}
+
+// Rounds `often` times as often, for as many samples.
+Mode local_mode(const LightCommand& command,
+                const run::RunFile& run,
+                std::size_t trainers,
+                std::uint64_t often = 1) {
+    Mode mode{"local", run, command.rounds * often, trainers};
+    const std::uint64_t steps = std::max<std::uint64_t>(1, command.inner_steps / often);
+    mode.run.batch.target = inner_batch * steps * trainers;
+    mode.run.local.emplace();
+    mode.run.local->batch = inner_batch;
+    mode.run.local->optimizer = inner_adamw(command.rate, mode.steps);
+    mode.run.optimizer = {};
+    mode.run.optimizer.nesterov = true;
+    mode.run.optimizer.schedule.peak = command.outer_rate;
+    return mode;
+}
+
+Mode sparse_mode(const LightCommand& command, const run::RunFile& run, std::size_t trainers) {
+    Mode mode = local_mode(command, run, trainers, trainers == 4 ? 2 : 1);
+    mode.run.local->optimizer.schedule.peak = command.sparse_rate;
+    mode.name = trainers == 4 ? "sparse" : fmt::format("sparse_{}", trainers);
+    mode.run.averaging.codec = codec::CodecId::sparse;
+    mode.run.optimizer.schedule.peak = command.sparse_outer_rate;
+    mode.run.optimizer.momentum = command.sparse_outer_momentum;
+    mode.run.optimizer.nesterov = command.sparse_outer_momentum > 0;
+    return mode;
+}
+
+Mode overlap_mode(const LightCommand& command, const run::RunFile& run, std::size_t trainers) {
+    Mode mode = sparse_mode(command, run, trainers);
+    mode.name = trainers == 4 ? "overlap" : fmt::format("overlap_{}", trainers);
+    mode.run.averaging.delayed = true;
+    return mode;
+}
+
+std::vector<Mode> modes_of(const LightCommand& command, const run::RunFile& run) {
+    std::vector<Mode> modes{sync_mode(command, run), local_mode(command, run, 4)};
+    for (const std::size_t trainers : {4u, 16u}) {
+        modes.push_back(sparse_mode(command, run, trainers));
+        modes.push_back(overlap_mode(command, run, trainers));
+    }
+    if (!command.only.empty())
+        std::erase_if(modes, [&](const Mode& mode) { return mode.name != command.only; });
+    return modes;
+}
+
+Result<LightLine> train_mode(const LightCommand& command,
+                             const Mode& mode,
+                             const tasks::TrainingTask& task) {
+    const ImageTraining training{
+        .run = mode.run,
+        .trainers = mode.trainers,
+        .steps = mode.steps,
+        .samples_per_s = light_samples_per_s,
+        .line_bytes_per_s = light_line,
+        .time_max = 24h,
+        .seed = command.seed,
+        .measure_every = std::max<std::uint64_t>(1, mode.steps / measures_count)};
+    DEDLOC_TRY(const ImageTrained trained, train_images(training, task));
+    const VirtualResult& result = trained.result;
+    const auto peers = static_cast<double>(mode.trainers);
+    LightLine line;
+    line.mode = mode.name;
+    line.peers = mode.trainers;
+    line.rounds = result.steps.size();
+    for (const BookedStep& step : result.steps) line.samples += step.samples;
+    line.sent = result.bytes / peers;
+    line.compute_share = result.compute_share;
+    line.identical = result.identical;
+    line.loss = trained.evaluation.loss;
+    line.accuracy = trained.evaluation.accuracy;
+    for (const ImageMeasure& measure : trained.measures)
+        line.accuracies.emplace_back(measure.bytes / peers, measure.evaluation.accuracy);
+    fmt::print(stderr,
+               "{:<11} {:>2} peers, {:>3} rounds, {:>6.0f} samples, {:>8.3f} MB sent by each, "
+               "{:.0f} % computing; loss {:.4f}, accuracy {:.2f} %\n",
+               line.mode,
+               line.peers,
+               line.rounds,
+               line.samples,
+               line.sent / 1e6,
+               100 * line.compute_share,
+               line.loss,
+               100 * line.accuracy);
+    return line;
+}
+
+bool light_holds(const LightLine& line) {
+    bool held = is_identical("light", line.identical);
+    if (line.mode.starts_with("sparse") || line.mode.starts_with("overlap"))
+        held = all_hold(
+                   "light",
+                   {at_least(line.mode + ": accuracy", line.accuracy, sparse_accuracy_min),
+                    at_most(line.mode + ": bytes sent by a peer", line.sent, sparse_bytes_max)}) &&
+               held;
+    return held;
+}
+
+nlohmann::ordered_json to_json(const LightLine& line) {
+    return {{"peers", line.peers},
+            {"rounds", line.rounds},
+            {"samples", line.samples},
+            {"sent", line.sent},
+            {"compute_share", line.compute_share},
+            {"loss", line.loss},
+            {"accuracy", line.accuracy},
+            {"identical", line.identical}};
+}
+
+}  // namespace
+
+int run_light(const LightCommand& command) {
+    const auto run = run::parse_run_file(light_run, "light.toml");
+    DEDLOC_CHECK(run, "our own run file");
+    const auto task = tasks::make_task(
+        run->task, {.device = "cpu", .threads_count = 1, .data_directory = command.data_directory});
+    if (!task) {
+        fmt::print(stderr, "dedloc: {}\n", task.error().message());
+        return exit_data_missing;
+    }
+    nlohmann::ordered_json json{{"ok", false}};
+    std::vector<LightLine> lines;
+    bool held = true;
+    for (const Mode& mode : modes_of(command, *run)) {
+        const auto line = train_mode(command, mode, **task);
+        if (!line) {
+            fmt::print(stderr, "dedloc: {}\n", line.error().message());
+            return exit_check_failed;
+        }
+        held = light_holds(*line) && held;
+        json[mode.name] = to_json(*line);
+        lines.push_back(*line);
+    }
+    json["ok"] = held;
+    if (!command.plot.empty()) std::ofstream(command.plot) << light_svg(lines);
+    if (command.json) fmt::print("{}\n", monitor::json_line(json));
+    return held ? 0 : exit_check_failed;
+}
+
+}  // namespace dedloc::lab

@@ -1,0 +1,41 @@
+// `dedloc-lab light`: the same training with fewer and fewer bytes, in virtual time, on the real
+// engine, with a real model: Fashion-MNIST and the demo's small CNN, as `dedloc-lab local`.
+//
+//   sync      a round after every inner batch of each peer, in fp32
+//   local     a round after `inner_steps` of them (DiLoCo), in fp32
+//   sparse    of each 4,096 numbers the 64 largest (SparseLoCo); with 4 peers, where a round costs
+//             the least, twice as often
+//   overlap   the same, and inner steps go on while a round is made
+//
+// Each with 4 peers; sparse and overlap also with 16. Bytes are those delivered to all, with every
+// header, status and certificate, from the first step to the last.
+//
+// Errors: exit code 9 if a mode is less good or sends more than docs/few-bytes.md says, or two
+// replicas differ; 5 without the data (Debian package dataset-fashion-mnist).
+
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace dedloc::lab {
+
+struct LightCommand {
+    std::uint64_t rounds = 60;  // with local updates
+    std::uint64_t inner_steps = 8;
+    double rate = 0.003;         // peak of the inner AdamW's learning rate,
+    double sparse_rate = 0.008;  // and of that between sparse rounds
+    double outer_rate = 0.7;     // of dense rounds, with Nesterov's momentum 0.9
+    // The unsent numbers are a momentum of their own: the outer one of DiLoCo on top is too much
+    // (63.5 % instead of 86.8 %).
+    double sparse_outer_rate = 1;
+    double sparse_outer_momentum = 0.3;
+    std::string only;  // the mode to run; empty: all
+    std::string plot;  // an SVG file of accuracy over bytes; empty: none
+    std::string data_directory;
+    std::uint64_t seed = 1;
+    bool json = false;
+};
+
+int run_light(const LightCommand& command);
+
+}  // namespace dedloc::lab
