@@ -255,6 +255,23 @@ class StepsTest(Loop):
         self.expect_one_state(opt, second)
         self.assertEqual(run.global_step, 4)
 
+    def test_sparse_local_updates_beside_the_round_end_with_one_state(self):
+        def model():
+            torch.manual_seed(1)
+            return nn.Sequential(nn.Linear(4, 900), nn.Tanh(), nn.Linear(900, 1))
+        local = dict(batch=8, optimizer=dict(kind="adamw"), schedule=0.01)
+        run, opt = self.host(model=model(), target_batch=64, schedule=0.7, local=local,
+                             optimizer=dict(kind="sgd", momentum=0.9, nesterov=True),
+                             averaging=dict(codec="sparse", delayed=True), stop=dict(steps=12))
+        other, second = self.join(run, model=model())
+        self.trained_together(opt, second)
+        self.assertEqual(run.state_hash, other.state_hash)
+        hashes = [{event["fields"]["step"]: event["fields"]["state_hash"] for event in each.events
+                   if event["kind"] == "step"} for each in (run, other)]
+        both = hashes[0].keys() & hashes[1].keys()
+        self.assertGreaterEqual(len(both), 6)
+        self.assertEqual([hashes[0][step] for step in both], [hashes[1][step] for step in both])
+
     def test_delayed_steps_are_loaded_later_and_end_with_one_state(self):
         run, opt = self.host(target_batch=16, averaging=dict(codec="fp32", delayed=True),
                              stop=dict(steps=6))
