@@ -213,12 +213,9 @@ std::vector<float> Checkers::pending_of(const PeerId& peer,
 }
 
 // A step is decided between two contributions: what it took of the first is sent, the rest is not.
-void Checkers::check_unsent(const PeerId& peer,
-                            const Frozen& last,
-                            const collab::FrozenContribution& frozen) {
-    const auto is = [&](const std::vector<float>& expected) {
-        return std::ranges::equal(expected, frozen.unsent);
-    };
+void Checkers::check_unsent(const PeerId& peer, const Frozen& last, const Frozen& next) {
+    if (last.process != next.process || last.forgotten != next.forgotten) return;
+    const auto is = [&](const std::vector<float>& expected) { return expected == next.before; };
     bool decided = false;
     for (const auto& [digest, link] : book_.links()) {
         if (!link.plan) continue;
@@ -237,28 +234,31 @@ void Checkers::check_unsent(const PeerId& peer,
         }
     }
     if (!decided && is(last.before)) return;
-    violation(fmt::format("what {} has not sent is not what the certificates left of it",
-                          peer.short_text()));
+    violation(
+        fmt::format("what {} has not sent before samples [{}, {}) is not what the "
+                    "certificates left of [{}, {})",
+                    peer.short_text(),
+                    next.input.fresh.begin,
+                    next.input.fresh.end,
+                    last.input.fresh.begin,
+                    last.input.fresh.end));
 }
 
 void Checkers::on_frozen(const PeerId& peer,
                          std::uint64_t process,
                          const collab::FrozenContribution& frozen) {
-    std::vector<Frozen>& all = frozen_[peer];
-    if (!all.empty() && all.back().process == process && all.back().forgotten == frozen.forgotten)
-        check_unsent(peer, all.back(), frozen);
     const MemberInput& input = frozen.input.input;
     if (input.is_empty()) return;
     std::vector<float> pending = pending_of(peer, input, frozen.unsent);
     if (travelled(codec_, pending) != frozen.input.sum)
         violation(fmt::format("{} sends something else than the largest of what it has",
                               peer.short_text()));
-    all.push_back({input,
-                   frozen.input.sum,
-                   {frozen.unsent.begin(), frozen.unsent.end()},
-                   std::move(pending),
-                   process,
-                   frozen.forgotten});
+    frozen_[peer].push_back({input,
+                             frozen.input.sum,
+                             {frozen.unsent.begin(), frozen.unsent.end()},
+                             std::move(pending),
+                             process,
+                             frozen.forgotten});
 }
 
 // An average of a sparse codec holds what came, one after the other.
@@ -468,6 +468,8 @@ void Checkers::check_lost(const Undisturbed& undisturbed, TimePoint until) {
 }
 
 void Checkers::finish(const Undisturbed& undisturbed, TimePoint until) {
+    for (const auto& [peer, all] : frozen_)
+        for (std::size_t i = 1; i < all.size(); ++i) check_unsent(peer, all[i - 1], all[i]);
     book_.check_chains();
     for (; problems_taken_ < book_.problems().size(); ++problems_taken_)
         violation(book_.problems()[problems_taken_]);

@@ -118,9 +118,7 @@ class Checkers {
     std::vector<float> pending_of(const PeerId& peer,
                                   const consensus::MemberInput& input,
                                   std::span<const float> unsent) const;
-    void check_unsent(const PeerId& peer,
-                      const Frozen& last,
-                      const collab::FrozenContribution& frozen);
+    void check_unsent(const PeerId& peer, const Frozen& last, const Frozen& next);
     bool is_gathered(const Link& link, std::size_t part);
     const HandedIn* find(const PeerId& peer, consensus::CounterRange samples) const;
     struct Expected;
