@@ -166,7 +166,13 @@ void ProtocolLiar::sent(const sim::World::Outgoing& message) {
         note_truth(message);
         return;
     }
-    if (lie(message) && weighs_) told_.push_back(world_.now());
+    shifted_ = {};
+    if (!lie(message) || !weighs_) return;
+    // The leader of a plan proposes the averages that it holds, which are the true ones: what it
+    // sends beside them comes to nothing.
+    const auto plan = plans_.find(shifted_);
+    if (plan != plans_.end() && plan->second.leader == world_.node(liar_).id()) return;
+    told_.push_back(world_.now());
 }
 
 // Every contributor of a plan commits before anybody reveals a nonce.
@@ -275,6 +281,7 @@ bool ProtocolLiar::shift_average(Bytes& bytes) {
         std::memcpy(encoded.data() + i * sizeof value, &value, sizeof value);
     }
     data->encoded = encoded;
+    shifted_ = data->header.plan;
     data->header.digest = security::hash_list(encoded);
     data->header.signature =
         world_.node(liar_).signer().sign(consensus::part_domain, data->header.signed_bytes());
