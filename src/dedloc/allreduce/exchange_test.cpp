@@ -110,9 +110,13 @@ TEST_P(ExchangeOfCodec, gives_the_same_bits_whoever_reduces) {
     EXPECT_EQ(averages.size(), 1u);
     EXPECT_EQ(averages.begin()->size(), codec::encoded_size(GetParam(), part_elements) * 12);
 }
+// Parts of a sparse codec are longer, and gathered (gathered_test.cpp, tests/sim).
 INSTANTIATE_TEST_SUITE_P(Codecs,
                          ExchangeOfCodec,
-                         testing::ValuesIn(codec::all_codecs()),
+                         testing::Values(codec::CodecId::fp32,
+                                         codec::CodecId::fp16,
+                                         codec::CodecId::bf16,
+                                         codec::CodecId::blockwise8),
                          [](const auto& codec) {
                              return std::string(codec::to_string(codec.param));
                          });
