@@ -94,7 +94,7 @@ class ProtocolLiar {
     ProtocolLie lie_;
     // While it weighed something: what a newcomer proves is its own loss.
     std::vector<TimePoint> told_;
-    Digest shifted_{};  // the plan of the average that was shifted last
+    Digest shifted_{};                     // the plan of the average that was shifted last
     bool weighs_ = false;                  // in the newest plan
     std::optional<std::size_t> deceived_;  // of two_roots
     Digest draw_;                          // the newest that was sent to the liar …

@@ -34,8 +34,7 @@ Result<std::vector<std::pair<std::uint32_t, ByteView>>> contributions_in(
     const std::size_t bitmap = bitmap_size(plan);
     const std::size_t each = contribution_size(plan, part);
     std::vector<std::pair<std::uint32_t, ByteView>> found;
-    if (encoded.size() >= bitmap &&
-        base::are_bits_of(encoded.first(bitmap), plan.members.size())) {
+    if (encoded.size() >= bitmap && base::are_bits_of(encoded.first(bitmap), plan.members.size())) {
         const ByteView included = encoded.first(bitmap);
         ByteView rest = encoded.subspan(bitmap);
         for (std::uint32_t i = 0; i < plan.members.size(); ++i) {

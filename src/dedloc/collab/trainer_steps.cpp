@@ -35,7 +35,8 @@ Computed::Computed(const Options& options, const Planted& planted)
                                                samples_max(options.run.batch))),
       claims(options.run.batch,
              options.run.averaging.delayed,
-             /*of_strangers=*/options.run.robust.has_value()) {
+             // Strict credit also disbelieves the newcomers of a small run, for minutes.
+             /*of_strangers=*/false) {
     if (options.run.averaging.codec == codec::CodecId::sparse)
         contributions.send_sparsely(planted.on_frozen);
 }
