@@ -127,6 +127,22 @@ const char* refusal(const consensus::Plan& plan,
                : nullptr;
 }
 
+// Those that may be added; of the others `refused` says why not.
+std::vector<PartInput> accepted(const consensus::Plan& plan,
+                                std::uint32_t part,
+                                const std::vector<PartInput>& inputs,
+                                double norm_max,
+                                std::vector<RefusedInput>& refused) {
+    std::vector<PartInput> sound;
+    for (const PartInput& input : inputs) {
+        if (const char* why = refusal(plan, part, input, norm_max))
+            refused.push_back({input.member, why});
+        else
+            sound.push_back(input);
+    }
+    return sound;
+}
+
 enum class Wanted { average, sum };
 
 // Adds up what is wanted of these inputs; `check` sees the sums on the way.
@@ -168,13 +184,7 @@ ReducedPart reduce_sound(const consensus::Plan& plan,
     SumCheck check(plan, inputs, norm_max);
     add_up(plan, part, inputs, wanted, check, result);
     if (check.shows_nothing_wrong()) return result;
-    std::vector<PartInput> sound;
-    for (const PartInput& input : inputs) {
-        if (const char* why = refusal(plan, part, input, norm_max))
-            result.refused.push_back({input.member, why});
-        else
-            sound.push_back(input);
-    }
+    const auto sound = accepted(plan, part, inputs, norm_max, result.refused);
     // Else the sum was long because they agree.
     if (!result.refused.empty()) add_up(plan, part, sound, wanted, check, result);
     return result;
@@ -186,13 +196,7 @@ ReducedPart gather_sound(const consensus::Plan& plan,
                          const std::vector<PartInput>& inputs,
                          double norm_max) {
     ReducedPart result;
-    std::vector<PartInput> sound;
-    for (const PartInput& input : inputs) {
-        if (const char* why = refusal(plan, part, input, norm_max))
-            result.refused.push_back({input.member, why});
-        else
-            sound.push_back(input);
-    }
+    const auto sound = accepted(plan, part, inputs, norm_max, result.refused);
     result.included = members_of(plan, sound);
     result.encoded = gather(plan, part, sound, result.included);
     result.digest = security::hash_list(*result.encoded);
