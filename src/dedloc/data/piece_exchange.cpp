@@ -158,7 +158,9 @@ PieceExchange::PieceExchange(runtime::Node node, p2p::Host& host, ExchangeOption
     if (!options_.store->is_whole()) scope_.spawn("data of the run", keep_asking());
 }
 
-PieceExchange::~PieceExchange() {
+PieceExchange::~PieceExchange() { stop_serving(); }
+
+void PieceExchange::stop_serving() {
     if (served_->host == nullptr) return;
     host_.remove_handler(have_pieces_method);
     host_.remove_handler(pieces_method);
@@ -167,11 +169,7 @@ PieceExchange::~PieceExchange() {
 
 Task<void> PieceExchange::stop() {
     stopped_ = true;
-    if (served_->host != nullptr) {
-        host_.remove_handler(have_pieces_method);
-        host_.remove_handler(pieces_method);
-        served_->host = nullptr;
-    }
+    stop_serving();
     scope_.cancel();
     arrived_.set();
     co_await scope_.stop();
@@ -183,8 +181,12 @@ ExchangeStats PieceExchange::stats() const {
     return stats;
 }
 
-Bytes PieceExchange::proof_for(const PeerId& peer) const {
-    return membership::proof_about(*options_.authorizer, options_.name, host_.id(), peer);
+Bytes PieceExchange::question_to(const PeerId& peer, std::vector<std::uint64_t> pieces) const {
+    PiecesRequest question;
+    question.catalogue = options_.name;
+    question.pieces = std::move(pieces);
+    question.proof = membership::proof_about(*options_.authorizer, options_.name, host_.id(), peer);
+    return wire::encode(question);
 }
 
 void PieceExchange::tell(DataNews news, const PeerId& peer, std::string text) {
@@ -197,11 +199,7 @@ bool PieceExchange::want(std::uint64_t index, bool is_share) {
         if (known->second.is_share && !is_share) {
             known->second.is_share = false;
             --shares_;
-            const auto behind = std::ranges::find_if(order_, [this](std::uint64_t other) {
-                const auto found = wanted_.find(other);
-                return found != wanted_.end() && found->second.is_share;
-            });
-            order_.insert(behind, index);
+            put_before_shares(index);
         }
         return true;
     }
@@ -211,13 +209,17 @@ bool PieceExchange::want(std::uint64_t index, bool is_share) {
         ++shares_;
         order_.push_back(index);
     } else {
-        const auto first_share = std::ranges::find_if(order_, [this](std::uint64_t other) {
-            const auto found = wanted_.find(other);
-            return found != wanted_.end() && found->second.is_share;
-        });
-        order_.insert(first_share, index);
+        put_before_shares(index);
     }
     return true;
+}
+
+void PieceExchange::put_before_shares(std::uint64_t index) {
+    const auto first_share = std::ranges::find_if(order_, [this](std::uint64_t other) {
+        const auto found = wanted_.find(other);
+        return found != wanted_.end() && found->second.is_share;
+    });
+    order_.insert(first_share, index);
 }
 
 void PieceExchange::forget_wanted(std::uint64_t index) {
@@ -255,7 +257,7 @@ Task<Result<Bytes>> PieceExchange::piece(std::uint64_t index) {
         }
         const bool is_new = !wanted_.contains(index);
         if (want(index, /*is_share=*/false)) {
-            // It is waited for: before those that are only expected.
+            // Somebody waits for this piece: it goes before those that are only expected.
             std::erase(order_, index);
             order_.push_front(index);
             if (wanted_.at(index).is_gone)
@@ -319,11 +321,7 @@ void PieceExchange::ask_around() {
 }
 
 Task<void> PieceExchange::ask(PeerId peer, std::vector<std::uint64_t> pieces) {
-    PiecesRequest question;
-    question.catalogue = options_.name;
-    question.pieces = pieces;
-    question.proof = proof_for(peer);
-    Bytes request = wire::encode(question);
+    Bytes request = question_to(peer, pieces);
     std::string method = have_pieces_method;
     const TimePoint until = host_.clock().now() + question_wait;
     const auto answer = co_await host_.call(peer, std::move(method), std::move(request), until);
@@ -503,16 +501,12 @@ void PieceExchange::failed(Provider& provider, const Error& error) {
 }
 
 Task<Ok> PieceExchange::fetch(PeerId peer, std::vector<std::uint64_t> pieces) {
-    PiecesRequest question;
-    question.catalogue = options_.name;
-    question.pieces = pieces;
-    question.proof = proof_for(peer);
-    Bytes request = wire::encode(question);
+    Bytes request = question_to(peer, pieces);
     std::string method = pieces_method;
     const TimePoint until = host_.clock().now() + pieces_wait;
     const auto answer = co_await host_.call(peer, std::move(method), std::move(request), until);
     if (!answer) {
-        // It has that piece no longer: another answers, or it is asked again.
+        // The peer has that piece no longer: another one answers, or it is asked again.
         if (answer.error().kind() == ErrorKind::not_found)
             providers_.at(peer).has[pieces.front()] = false;
         co_return answer.error();

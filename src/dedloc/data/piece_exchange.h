@@ -107,6 +107,7 @@ class PieceExchange {
     };
 
     bool want(std::uint64_t index, bool is_share);
+    void put_before_shares(std::uint64_t index);
     void forget_wanted(std::uint64_t index);
     Task<void> keep_asking();
     void ask_around();
@@ -127,7 +128,8 @@ class PieceExchange {
     Task<Ok> fetch(PeerId peer, std::vector<std::uint64_t> pieces);
     Task<Ok> take(PeerId peer, std::uint64_t index, Piece piece);
     void failed(Provider& provider, const Error& error);
-    Bytes proof_for(const PeerId& peer) const;
+    Bytes question_to(const PeerId& peer, std::vector<std::uint64_t> pieces) const;
+    void stop_serving();
     void tell(DataNews news, const PeerId& peer, std::string text);
 
     runtime::Node node_;
