@@ -5,6 +5,18 @@
 
 namespace dedloc::lab {
 
+optim::OptimizerConfig adamw_over(double peak, std::uint64_t steps) {
+    optim::OptimizerConfig optimizer;
+    optimizer.kind = optim::OptimizerKind::adamw;
+    optimizer.weight_decay = 0.01;
+    optimizer.schedule = {.kind = optim::ScheduleKind::cosine,
+                          .peak = peak,
+                          .warmup_steps = steps / 16,
+                          .total_steps = steps,
+                          .final_fraction = 0.02};
+    return optimizer;
+}
+
 Result<ImageTrained> train_images(const ImageTraining& training, const tasks::TrainingTask& task) {
     VirtualRunOptions options;
     options.run = training.run;

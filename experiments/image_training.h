@@ -12,6 +12,9 @@
 
 namespace dedloc::lab {
 
+// AdamW whose rate rises over a sixteenth of the steps and falls as a cosine.
+optim::OptimizerConfig adamw_over(double peak, std::uint64_t steps);
+
 struct ImageTraining {
     run::RunFile run = image_run();
     std::size_t trainers = 4;

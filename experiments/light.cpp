@@ -37,18 +37,6 @@ round_deadline_max = "300s"
 every = 0
 )";
 
-optim::OptimizerConfig inner_adamw(double rate, std::uint64_t steps) {
-    optim::OptimizerConfig optimizer;
-    optimizer.kind = optim::OptimizerKind::adamw;
-    optimizer.weight_decay = 0.01;
-    optimizer.schedule = {.kind = optim::ScheduleKind::cosine,
-                          .peak = rate,
-                          .warmup_steps = steps / 16,
-                          .total_steps = steps,
-                          .final_fraction = 0.02};
-    return optimizer;
-}
-
 struct Mode {
     std::string name;
     run::RunFile run;
@@ -58,7 +46,7 @@ struct Mode {
 
 Mode sync_mode(const LightCommand& command, const run::RunFile& run) {
     Mode mode{"sync", run, command.rounds * command.inner_steps};
-    mode.run.optimizer = inner_adamw(command.rate, mode.steps);
+    mode.run.optimizer = adamw_over(command.rate, mode.steps);
     return mode;
 }
 
@@ -72,7 +60,7 @@ Mode local_mode(const LightCommand& command,
     mode.run.batch.target = inner_batch * steps * trainers;
     mode.run.local.emplace();
     mode.run.local->batch = inner_batch;
-    mode.run.local->optimizer = inner_adamw(command.rate, mode.steps);
+    mode.run.local->optimizer = adamw_over(command.rate, mode.steps);
     mode.run.optimizer = {};
     mode.run.optimizer.nesterov = true;
     mode.run.optimizer.schedule.peak = command.outer_rate;

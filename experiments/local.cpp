@@ -34,18 +34,6 @@ round_deadline_max = "300s"
 every = 0
 )";
 
-optim::OptimizerConfig adamw(const LocalCommand& command, std::uint64_t steps) {
-    optim::OptimizerConfig optimizer;
-    optimizer.kind = optim::OptimizerKind::adamw;
-    optimizer.weight_decay = 0.01;
-    optimizer.schedule = {.kind = optim::ScheduleKind::cosine,
-                          .peak = command.rate,
-                          .warmup_steps = steps / 16,
-                          .total_steps = steps,
-                          .final_fraction = 0.02};
-    return optimizer;
-}
-
 struct Variant {
     const char* name;
     run::RunFile run;
@@ -55,14 +43,14 @@ struct Variant {
 std::vector<Variant> variants(const LocalCommand& command, const run::RunFile& run) {
     const std::uint64_t every = command.inner_steps;
     Variant sync{"sync", run, command.rounds * every};
-    sync.run.optimizer = adamw(command, sync.steps);
+    sync.run.optimizer = adamw_over(command.rate, sync.steps);
     Variant rare{"rare", run, command.rounds};
     rare.run.batch.target *= every;
-    rare.run.optimizer = adamw(command, rare.steps);
+    rare.run.optimizer = adamw_over(command.rate, rare.steps);
     Variant local{"local", rare.run, command.rounds};
     local.run.local.emplace();
     local.run.local->batch = inner_batch;
-    local.run.local->optimizer = adamw(command, local.steps);
+    local.run.local->optimizer = adamw_over(command.rate, local.steps);
     local.run.optimizer = {};
     local.run.optimizer.nesterov = true;
     local.run.optimizer.schedule.peak = command.outer_rate;
