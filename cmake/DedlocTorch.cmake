@@ -36,7 +36,7 @@ target_link_libraries(dedloc_libtorch INTERFACE ${DEDLOC_TORCH_FROM}/lib/libtorc
 # The linker leaves open what these libraries need of CUDA: PyTorch brings it at the start.
 target_link_options(dedloc_libtorch INTERFACE -Wl,--allow-shlib-undefined)
 if(EXISTS ${DEDLOC_TORCH_FROM}/lib/libtorch_cuda.so)
-    # It registers its kernels when it is loaded; nobody calls it by name.
+    # The library registers its kernels when it is loaded; nobody calls it by name.
     target_link_libraries(
         dedloc_libtorch INTERFACE -Wl,--push-state,--no-as-needed
                                   ${DEDLOC_TORCH_FROM}/lib/libtorch_cuda.so -Wl,--pop-state

@@ -100,8 +100,8 @@ const std::vector<LieOutcome>& protocol_lies() {
          Offence::wrong_gradient,
          Offence::none,
          16},
-        // It is gone before it could err once more. What it brings weightless moves nothing, and is
-        // a reason not to vouch for it, not to order anything.
+        // The liar is gone before it errs once more. What it brings weightless moves nothing, and
+        // is a reason not to vouch for it, not to order anything.
         {ProtocolLie::hit_and_run,
          "hit_and_run",
          OrderKind::probation,

@@ -15,7 +15,8 @@ namespace {
 constexpr std::uint64_t gathered_offset = 4096;
 constexpr std::uint64_t gathered_count = 2 * 4096 + 300;
 
-// One part and three members with 3, 5 and 8 samples, the second 2 more of them on some ranges.
+// The plan has one part, and three members with 3, 5 and 8 samples; the second carries 2 more on
+// some ranges.
 consensus::Plan sparse_plan() {
     consensus::Plan plan;
     plan.codec = static_cast<std::uint32_t>(codec::CodecId::sparse);

@@ -22,7 +22,7 @@ class UnsentFile {
 
     // The process begins to train.
     Task<void> take_up(replica::UnsentGradients& unsent);
-    // It leaves in order.
+    // The process leaves in order.
     Task<void> keep(const replica::UnsentGradients& unsent);
 
   private:

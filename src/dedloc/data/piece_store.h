@@ -30,7 +30,7 @@ class PieceStore {
     virtual bool is_whole() const { return false; }
     // not_found: it is not here (any more).
     virtual Result<Piece> read(std::uint64_t index) = 0;
-    // One that was checked.
+    // The piece has been checked.
     virtual Ok keep(std::uint64_t index, const Piece& piece) = 0;
     // Which pieces go last: this machine's share of what all together keep.
     virtual void set_homes(std::shared_ptr<const PieceHomes>) {}

@@ -35,7 +35,7 @@ class Promises {
                       [now](const auto& one) { return now - one.second > remembered_for; });
         return broken_.size() < broken_most_;
     }
-    // It works on the open step, or says how long that takes it, and has brought nothing to any.
+    // `peer` works on the open step, or says how long that takes it, and has brought nothing yet.
     void made_by(const PeerId& peer) {
         if (open_.size() < peers_most) open_.insert(peer);
     }

@@ -2,8 +2,9 @@
 // file beside the trainer says which version it was built with ("2.15"); C++ of one version of
 // libtorch does not fit another's. Debian's packages have no such file, and need nothing of this.
 //
-// It is looked for where the wheel is installed (site-packages/torch, which the trainer finds by
-// itself), in DEDLOC_TORCH, and where `python3` has it. Python is asked without importing anything.
+// libtorch is looked for where the wheel is installed (site-packages/torch, which the trainer finds
+// by itself), in DEDLOC_TORCH, and where `python3` has it. Python is asked without importing
+// anything.
 //
 // Thread: the main thread, before there are others: it sets LD_LIBRARY_PATH for the trainer.
 // Errors: cannot_compute: there is none, or one of another version, and what to install.

@@ -79,7 +79,7 @@ class Corpus {
     static Result<std::shared_ptr<const Corpus>> open(const std::vector<SourceConfig>& sources,
                                                       const CorpusOptions& options);
 
-    // One whose text comes through `shared`. bad_input: its table is not of these sources.
+    // The text of this corpus comes through `shared`. bad_input: its table is not of these sources.
     static Result<std::shared_ptr<const Corpus>> open_shared(
         const std::vector<SourceConfig>& sources,
         const CorpusOptions& options,

@@ -13,7 +13,7 @@ void load_cuda_library() {
         std::error_code error;
         return std::filesystem::exists(driver, error);
     });
-    // It registers its kernels; nobody calls it by name. Without it there is the CPU.
+    // The library registers its kernels; nobody calls it by name. Without it there is the CPU.
     if (has_card) (void)::dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_GLOBAL);
 }
 
