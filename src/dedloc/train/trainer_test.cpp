@@ -133,31 +133,40 @@ class LoneCollaboration final : public collab::Collaboration {
     }
     void report(std::uint64_t samples, double, double) override {
         EXPECT_TRUE(runs_);
+        const std::lock_guard lock(mutex_);
         (ahead_ ? samples_ahead_ : samples_) += samples;
     }
     void report_not_finite(std::uint64_t samples) override { not_finite += samples; }
     bool somebody_computes() const { return runs_; }
     void trainer_runs(bool runs) override { runs_ = runs; }
     void compute_ahead() override {
+        const std::lock_guard lock(mutex_);
         ahead_ = true;
         ++steps_ahead;
     }
     bool may_compute() const override { return rests_left == 0; }
-    bool may_compute_ahead() const override { return samples_ahead_ < target_; }
+    bool may_compute_ahead() const override {
+        const std::lock_guard lock(mutex_);
+        return ahead_ && samples_ahead_ < target_;
+    }
     void forget_ahead(std::uint64_t samples) override {
+        const std::lock_guard lock(mutex_);
         ahead_ = false;
         samples_ahead_ = 0;
         forgotten += samples;
         if (next_counter) *next_counter += samples;
     }
-    bool step_due() const override { return samples_ >= target_; }
+    bool step_due() const override {
+        const std::lock_guard lock(mutex_);
+        return samples_ >= target_;
+    }
     void set_caps(double, double) override {}
     Task<Result<collab::StepOutcome>> step(collab::Contribution contribution) override {
         if (hangs) co_await never_.wait();
-        while (ahead_ && (may_compute_ahead() || holds)) co_await clock_->sleep_for(1ms);
+        while (may_compute_ahead() || (is_ahead() && holds)) co_await clock_->sleep_for(1ms);
         if (failures_left > 0) {
             --failures_left;
-            samples_ = 0;
+            begin_again();
             if (next_counter) *next_counter += contribution.samples.size();
             co_return make_error(ErrorKind::timeout, "the round took too long");
         }
@@ -174,8 +183,7 @@ class LoneCollaboration final : public collab::Collaboration {
         const bool is_last = steps_max_ > 0 && next->step() >= steps_max_;
         const bool broken = expects && breaks_promise;
         if (expects && contribution.on_expected && !is_last) {
-            ahead_ = true;
-            ++steps_ahead;
+            compute_ahead();
             contribution.on_expected(next);
             while (holds) co_await clock_->sleep_for(1ms);
             if (broken) next = made_state(next->step());
@@ -188,8 +196,9 @@ class LoneCollaboration final : public collab::Collaboration {
         const auto kind = over_     ? collab::StepKind::stopped
                           : resyncs ? collab::StepKind::resynced
                                     : collab::StepKind::stepped;
-        samples_ = kind == collab::StepKind::stepped ? samples_ahead_.exchange(0) : 0;
-        if (kind == collab::StepKind::stepped) ahead_ = false;
+        const bool stepped = kind == collab::StepKind::stepped;
+        samples_ = stepped ? std::exchange(samples_ahead_, 0) : 0;
+        if (stepped) ahead_ = false;
         co_return collab::StepOutcome{kind, state_};
     }
     bool stopped() const override { return over_; }
@@ -251,15 +260,24 @@ class LoneCollaboration final : public collab::Collaboration {
     std::vector<std::uint64_t> evaluated;
 
   private:
+    bool is_ahead() const {
+        const std::lock_guard lock(mutex_);
+        return ahead_;
+    }
+    void begin_again() {
+        const std::lock_guard lock(mutex_);
+        samples_ = 0;
+    }
+
     std::uint64_t target_;
     std::uint64_t steps_max_;
     runtime::Event never_;
     std::unique_ptr<runtime::Clock> clock_;
-    mutable std::mutex mutex_;
+    mutable std::mutex mutex_;  // the trainer's thread counts while the loop's ends a step
     std::shared_ptr<const state::Snapshot> state_;
-    std::atomic<std::uint64_t> samples_ = 0;
-    std::atomic<std::uint64_t> samples_ahead_ = 0;
-    std::atomic<bool> ahead_ = false;
+    std::uint64_t samples_ = 0;
+    std::uint64_t samples_ahead_ = 0;
+    bool ahead_ = false;
     std::atomic<bool> over_ = false;
     std::atomic<bool> runs_ = false;
 };
