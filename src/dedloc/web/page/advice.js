@@ -1,0 +1,65 @@
+// Why a step takes as long as it does, and what would help: what `dedloc why` says.
+
+import { by, make, setText, show } from "./dom.js";
+import { duration, percent, plural } from "./format.js";
+import { listen, store } from "./store.js";
+
+const parts = ["computing", "waiting", "averaging", "applying"];
+
+// `command` in a sentence is set as code.
+function sentence(words) {
+  return words.split("`").map((part, n) => (n % 2 === 1 ? make("code", {}, part) : part));
+}
+
+let drawn = "";
+
+listen(["run"], () => {
+  const { why } = store.run;
+  show(by("no-advice"), !why);
+  show(by("advice-bar"), Boolean(why));
+  const key = JSON.stringify(why);
+  if (!why || key === drawn) return;
+  drawn = key;
+  const seconds = parts.map((part) => why.step[`${part}_s`] ?? 0);
+  const whole = seconds.reduce((sum, one) => sum + one, 0);
+  setText(
+    by("advice-words"),
+    `${duration(whole)} a step, mean of ${plural(why.steps, "step")}${why.seen_by ? `, as ${why.seen_by} sees it` : ""}`,
+  );
+  const bar = make(
+    "div",
+    { class: "stacked", "aria-hidden": "true" },
+    ...parts.map((part, n) => {
+      const piece = make("i", { class: part });
+      piece.style.flexGrow = whole > 0 ? seconds[n] / whole : 0;
+      return piece;
+    }),
+  );
+  const key_list = make(
+    "ul",
+    { class: "key" },
+    ...parts.map((part, n) =>
+      make(
+        "li",
+        {},
+        make("i", { class: part }),
+        `${part} ${duration(seconds[n])} (${percent(whole > 0 ? Math.round((seconds[n] / whole) * 100) / 100 : 0)})`,
+      ),
+    ),
+  );
+  by("advice-bar").replaceChildren(bar, key_list);
+  by("findings").replaceChildren(...why.findings.map((one) => make("li", {}, ...sentence(one))));
+  show(by("helps-title"), why.advice.length > 0);
+  by("helps").replaceChildren(
+    ...why.advice.map((one) =>
+      make(
+        "li",
+        {},
+        ...sentence(one.text),
+        one.step_s > 0
+          ? make("span", { class: "soft" }, ` (a step of ${duration(one.step_s)})`)
+          : null,
+      ),
+    ),
+  );
+});

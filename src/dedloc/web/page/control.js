@@ -1,0 +1,210 @@
+// Control: what this server lets the page do, and nothing else. Every action says what came of it.
+
+import { by, make, setText, show } from "./dom.js";
+import { number } from "./format.js";
+import { listen, store } from "./store.js";
+import { act } from "./stream.js";
+
+const answer = () => make("output", {});
+
+function tell(output, told, words) {
+  setText(output, told.ok === false ? told.error : words);
+  output.className = told.ok === false ? "bad" : "good";
+}
+
+// Asks before what cannot be undone.
+function sure(title, words, yes) {
+  const dialog = by("sure");
+  setText(by("sure-title"), title);
+  setText(by("sure-words"), words);
+  setText(by("sure-yes"), yes);
+  dialog.returnValue = "no";
+  dialog.showModal();
+  return new Promise((done) =>
+    dialog.addEventListener("close", () => done(dialog.returnValue === "yes"), { once: true }),
+  );
+}
+
+// ---- pausing ------------------------------------------------------------------------------------
+
+const pause_answer = answer();
+const pause_button = make("button", { type: "button", onclick: pauseOrResume }, "Pause");
+const pause_words = make("p", { class: "soft" });
+const pause_box = make("div", {}, make("h3", {}, "Pause"), pause_words, pause_button, pause_answer);
+
+async function pauseOrResume() {
+  const resumes = store.run.paused;
+  const told = await act(resumes ? "api/resume" : "api/pause");
+  tell(
+    pause_answer,
+    told,
+    resumes ? "This peer computes again." : "Paused: this peer computes nothing more.",
+  );
+  if (told.ok === false) setText(by("said"), told.error);
+}
+by("pause").addEventListener("click", pauseOrResume);
+
+// ---- limits -------------------------------------------------------------------------------------
+
+const up = make("input", { type: "number", min: 0, step: "any", inputmode: "decimal", name: "up" });
+const down = make("input", {
+  type: "number",
+  min: 0,
+  step: "any",
+  inputmode: "decimal",
+  name: "down",
+});
+const limit_answer = answer();
+const limit_form = make(
+  "form",
+  { onsubmit: limit },
+  make("h3", {}, "Limit the line"),
+  make("p", { class: "soft" }, "In Mb/s; empty or 0: no limit."),
+  make(
+    "div",
+    { class: "fields" },
+    make("label", {}, "Up", up),
+    make("label", {}, "Down", down),
+    make("button", {}, "Set"),
+  ),
+  limit_answer,
+);
+
+async function limit(event) {
+  event.preventDefault();
+  const told = await act("api/limit", { up_mbit: Number(up.value), down_mbit: Number(down.value) });
+  const caps = told.caps ?? {};
+  tell(
+    limit_answer,
+    told,
+    caps.up_mbit || caps.down_mbit
+      ? `At most ${caps.up_mbit ? number(caps.up_mbit) : "any number of"} Mb/s up and ${caps.down_mbit ? number(caps.down_mbit) : "any number of"} Mb/s down.`
+      : "No limit.",
+  );
+}
+
+// ---- people -------------------------------------------------------------------------------------
+
+const who = make("input", {
+  type: "text",
+  name: "who",
+  required: true,
+  maxlength: 64,
+  autocomplete: "off",
+  dir: "auto",
+});
+const invite_answer = answer();
+const invitation = make("textarea", {
+  readonly: true,
+  rows: 4,
+  "aria-label": "The invitation",
+  hidden: true,
+});
+const copy = make("button", { type: "button", hidden: true, onclick: copyInvitation }, "Copy");
+const invite_form = make(
+  "form",
+  { onsubmit: invite },
+  make("h3", {}, "Invite a person"),
+  make("p", { class: "soft" }, "The text that comes holds a secret: send it to that person only."),
+  make("div", { class: "fields" }, make("label", {}, "Name", who), make("button", {}, "Invite")),
+  invite_answer,
+  invitation,
+  copy,
+);
+
+async function invite(event) {
+  event.preventDefault();
+  const told = await act("api/invite", { name: who.value });
+  tell(invite_answer, told, `An invitation for ${who.value}:`);
+  invitation.value = told.text ?? "";
+  show(invitation, Boolean(told.text));
+  show(copy, Boolean(told.text));
+}
+
+async function copyInvitation() {
+  invitation.select();
+  try {
+    await navigator.clipboard.writeText(invitation.value);
+    setText(invite_answer, "Copied.");
+  } catch {
+    setText(invite_answer, "Selected: copy it with Ctrl+C.");
+  }
+}
+
+const whom = make("input", {
+  type: "text",
+  name: "whom",
+  required: true,
+  maxlength: 64,
+  autocomplete: "off",
+  dir: "auto",
+});
+const revoke_answer = answer();
+const revoke_form = make(
+  "form",
+  {
+    onsubmit: (event) => {
+      event.preventDefault();
+      revoke(whom.value);
+    },
+  },
+  make("h3", {}, "Take an admission back"),
+  make("p", { class: "soft" }, "It holds on all devices of that person."),
+  make(
+    "div",
+    { class: "fields" },
+    make("label", {}, "Name", whom),
+    make("button", { class: "danger" }, "Revoke"),
+  ),
+  revoke_answer,
+);
+
+export async function revoke(person) {
+  const yes = await sure(
+    `Take the admission of ${person} back?`,
+    "It holds on all devices of that person from the next certificate on. A new invitation lets them in again.",
+    "Revoke",
+  );
+  if (!yes) return;
+  const told = await act("api/revoke", { name: person });
+  const words = `The admission of ${person} is taken back.`;
+  tell(revoke_answer, told, words);
+  setText(by("said"), told.ok === false ? told.error : words);
+}
+
+// ---- what is allowed ----------------------------------------------------------------------------
+
+const boxes = [
+  ["pause", pause_box],
+  ["limit", limit_form],
+  ["invite", invite_form],
+  ["revoke", revoke_form],
+];
+by("forms").append(...boxes.map(([, box]) => box));
+let caps_shown = "";
+
+listen(["run"], () => {
+  const may = store.run.may ?? [];
+  for (const [action, box] of boxes) show(box, may.includes(action));
+  show(
+    by("control"),
+    boxes.some(([action]) => may.includes(action)),
+  );
+  show(by("pause"), may.includes("pause"));
+  const words = store.run.paused ? "Go on" : "Pause";
+  setText(by("pause"), words);
+  setText(pause_button, words);
+  by("pause").classList.toggle("primary", store.run.paused);
+  setText(
+    pause_words,
+    store.run.paused
+      ? "This peer is paused: it keeps the state and serves it, and computes nothing."
+      : "This peer takes part. Paused, it stays connected and computes nothing.",
+  );
+  setText(by("control-words"), store.run.paused ? "paused" : "");
+  const caps = JSON.stringify(store.run.caps ?? {});
+  if (caps === caps_shown || [up, down].includes(document.activeElement)) return;
+  caps_shown = caps;
+  up.value = store.run.caps?.up_mbit || "";
+  down.value = store.run.caps?.down_mbit || "";
+});

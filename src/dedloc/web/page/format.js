@@ -1,0 +1,97 @@
+// Numbers, times and sizes in words. Pure.
+
+// 12345 → "12,345"; 0.043219 → "0.04322"; four digits that count, whole numbers as they are.
+export function number(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) return value.toLocaleString("en");
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-4 || size >= 1e9)) return value.toExponential(3);
+  return value.toLocaleString("en", { maximumSignificantDigits: Math.max(4, digits(size)) });
+}
+
+const digits = (size) => (size >= 1 ? Math.floor(Math.log10(size)) + 1 : 1);
+
+// 12345 → "12.3k", for axes and narrow cells.
+export function short(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  if (size !== 0 && size < 1e-3) return value.toExponential(0);
+  for (const [unit, name] of [
+    [1e12, "T"],
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ])
+    if (size >= unit) return `${trimmed(value / unit)}${name}`;
+  return trimmed(value);
+}
+
+const trimmed = (value) => String(Number(value.toPrecision(3)));
+
+export function percent(fraction) {
+  if (fraction === null || fraction === undefined || !Number.isFinite(fraction)) return "–";
+  return `${trimmed(fraction * 100)} %`;
+}
+
+// 3.2 → "3.2 s"; 4000 → "1 h 7 min".
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
+  if (seconds < 1e-3) return "0 s";
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 60) return `${trimmed(seconds)} s`;
+  const whole = Math.round(seconds);
+  const [days, hours] = [Math.floor(whole / 86400), Math.floor((whole % 86400) / 3600)];
+  const minutes = Math.floor((whole % 3600) / 60);
+  if (days > 0) return `${days} d ${hours} h`;
+  if (hours > 0) return `${hours} h ${minutes} min`;
+  return `${minutes} min ${whole % 60} s`;
+}
+
+// Bytes a second as lines are sold: "12.3 Mb/s".
+export function rate(bytesPerSecond) {
+  if (!bytesPerSecond || !Number.isFinite(bytesPerSecond)) return "–";
+  const bits = bytesPerSecond * 8;
+  for (const [unit, name] of [
+    [1e9, "Gb/s"],
+    [1e6, "Mb/s"],
+    [1e3, "kb/s"],
+  ])
+    if (bits >= unit) return `${trimmed(bits / unit)} ${name}`;
+  return `${trimmed(bits)} b/s`;
+}
+
+export function bytes(count) {
+  if (count === null || count === undefined || !Number.isFinite(count)) return "–";
+  for (const [unit, name] of [
+    [1e12, "TB"],
+    [1e9, "GB"],
+    [1e6, "MB"],
+    [1e3, "kB"],
+  ])
+    if (count >= unit) return `${trimmed(count / unit)} ${name}`;
+  return `${count} bytes`;
+}
+
+const clock = new Intl.DateTimeFormat("en-GB", {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hour12: false,
+});
+const day = new Intl.DateTimeFormat("en-GB", {
+  year: "numeric",
+  month: "short",
+  day: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+});
+
+// Seconds since 1970 → "14:03:22", on this computer's clock.
+export const atClock = (seconds) => (seconds ? clock.format(seconds * 1000) : "–");
+export const atDay = (seconds) => (seconds ? day.format(seconds * 1000) : "–");
+
+// The end of an id, which differs where its beginning is the same for all.
+export const shortId = (id) => (id && id.length > 10 ? `…${id.slice(-8)}` : id || "–");
+
+export const plural = (count, one, many = `${one}s`) =>
+  `${number(count)} ${count === 1 ? one : many}`;
