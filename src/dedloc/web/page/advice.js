@@ -4,12 +4,17 @@ import { by, make, setText, show } from "./dom.js";
 import { duration, percent, plural } from "./format.js";
 import { listen, store } from "./store.js";
 
-const parts = ["computing", "waiting", "averaging", "applying"];
+// An observer cannot tell what the rest of a step is.
+const all_parts = ["computing", "waiting", "averaging", "applying", "rest"];
 
 // `command` in a sentence is set as code.
 function sentence(words) {
   return words.split("`").map((part, n) => (n % 2 === 1 ? make("code", {}, part) : part));
 }
+
+const seenBy = (why) => (why.seen_by ? `, as ${why.seen_by} sees it` : "");
+// Whole percents.
+const share = (part, whole) => (whole > 0 ? Math.round((part / whole) * 100) / 100 : 0);
 
 let drawn = "";
 
@@ -20,17 +25,18 @@ listen(["run"], () => {
   const key = JSON.stringify(why);
   if (!why || key === drawn) return;
   drawn = key;
+  const parts = all_parts.filter((part) => Number.isFinite(why.step[`${part}_s`]));
   const seconds = parts.map((part) => why.step[`${part}_s`] ?? 0);
   const whole = seconds.reduce((sum, one) => sum + one, 0);
   setText(
     by("advice-words"),
-    `${duration(whole)} a step, mean of ${plural(why.steps, "step")}${why.seen_by ? `, as ${why.seen_by} sees it` : ""}`,
+    [`${duration(whole)} a step, mean of ${plural(why.steps, "step")}`, seenBy(why)].join(""),
   );
   const bar = make(
     "div",
     { class: "stacked", "aria-hidden": "true" },
     ...parts.map((part, n) => {
-      const piece = make("i", { class: part });
+      const piece = make("i", { class: part === "rest" ? "other" : part });
       piece.style.flexGrow = whole > 0 ? seconds[n] / whole : 0;
       return piece;
     }),
@@ -42,8 +48,8 @@ listen(["run"], () => {
       make(
         "li",
         {},
-        make("i", { class: part }),
-        `${part} ${duration(seconds[n])} (${percent(whole > 0 ? Math.round((seconds[n] / whole) * 100) / 100 : 0)})`,
+        make("i", { class: part === "rest" ? "other" : part }),
+        `${part} ${duration(seconds[n])} (${percent(share(seconds[n], whole))})`,
       ),
     ),
   );

@@ -70,17 +70,16 @@ const limit_form = make(
   limit_answer,
 );
 
+function capWords({ up_mbit, down_mbit }) {
+  if (!up_mbit && !down_mbit) return "No limit.";
+  const most = (mbit) => (mbit ? `at most ${number(mbit)} Mb/s` : "no limit");
+  return `Up: ${most(up_mbit)}; down: ${most(down_mbit)}.`;
+}
+
 async function limit(event) {
   event.preventDefault();
   const told = await act("api/limit", { up_mbit: Number(up.value), down_mbit: Number(down.value) });
-  const caps = told.caps ?? {};
-  tell(
-    limit_answer,
-    told,
-    caps.up_mbit || caps.down_mbit
-      ? `At most ${caps.up_mbit ? number(caps.up_mbit) : "any number of"} Mb/s up and ${caps.down_mbit ? number(caps.down_mbit) : "any number of"} Mb/s down.`
-      : "No limit.",
-  );
+  tell(limit_answer, told, capWords(told.caps ?? {}));
 }
 
 // ---- people -------------------------------------------------------------------------------------
@@ -162,7 +161,7 @@ const revoke_form = make(
 export async function revoke(person) {
   const yes = await sure(
     `Take the admission of ${person} back?`,
-    "It holds on all devices of that person from the next certificate on. A new invitation lets them in again.",
+    "It holds on all devices of that person from the next certificate on, and for good.",
     "Revoke",
   );
   if (!yes) return;

@@ -85,19 +85,17 @@ listen(["run"], () => {
   if (steps.join() === drawn_steps) return;
   drawn_steps = steps.join();
   by("pictures").replaceChildren(
-    ...[...steps]
-      .reverse()
-      .map((step) =>
-        make(
-          "figure",
-          {},
-          make("img", {
-            src: withToken(`api/prompts/${step}.png`),
-            alt: `What the model draws of the prompts at step ${step}`,
-            loading: "lazy",
-          }),
-          make("figcaption", {}, `step ${number(step)}`),
-        ),
+    ...[...steps].reverse().map((step) =>
+      make(
+        "figure",
+        {},
+        make("img", {
+          src: withToken(`api/prompts/${step}.png`),
+          alt: `What the model draws of the prompts at step ${step}`,
+          loading: "lazy",
+        }),
+        make("figcaption", {}, `step ${number(step)}`),
       ),
+    ),
   );
 });

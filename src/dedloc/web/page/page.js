@@ -88,7 +88,7 @@ function tell(now, more = "") {
     waiting: store.run
       ? `The page hears nothing: ${more}. Numbers are from before.`
       : `The peer does not answer: ${more}.`,
-    ended: `The peer has ended${more ? `: ${more}` : ""}. The page goes on by itself when it is there again at this address.`,
+    ended: `The peer has ended${more && `: ${more}`}. When it is there again, so is the page.`,
     refused: `${more}. Open the address that the peer printed, with its token.`,
   };
   setText(by("notice"), notices[now]);

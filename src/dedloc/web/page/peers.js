@@ -196,6 +196,9 @@ listen(["peers", "run"], () => {
   );
 });
 
+const counted = ({ certified }) =>
+  certified === false ? "the steps that were seen" : "certified steps";
+
 listen(["peers", "run"], () => {
   const { ledger } = store;
   show(by("people"), Boolean(ledger));
@@ -222,7 +225,7 @@ listen(["peers", "run"], () => {
   setText(
     by("people-words"),
     [
-      `${number(ledger.samples)} samples in ${ledger.certified === false ? "the steps that were seen" : "certified steps"}`,
+      `${number(ledger.samples)} samples in ${counted(ledger)}`,
       plural(ledger.people.length, "person", "people"),
       hidden > 0 && `the first ${people_max} are shown`,
     ]

@@ -8,12 +8,13 @@ import { act } from "./stream.js";
 const speeds = [0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256];
 const parts = 1000;
 
-by("replay-speed").append(...speeds.map((speed) => make("option", { value: speed }, `${speed} ×`)));
+const option = (speed) => make("option", { value: speed }, `${speed} ×`);
+by("replay-speed").append(...speeds.map(option));
 
 // A speed of the command line that is not in the list joins it.
 function offer(speed) {
-  const there = [...by("replay-speed").options].some((option) => Number(option.value) === speed);
-  if (!there) by("replay-speed").append(make("option", { value: speed }, `${speed} ×`));
+  const there = [...by("replay-speed").options].some((one) => Number(one.value) === speed);
+  if (!there) by("replay-speed").append(option(speed));
 }
 
 let moves = false; // the place, by hand

@@ -183,7 +183,8 @@ function read(lane, event) {
   const words = !span
     ? ""
     : span.round
-      ? `${lane.who}, step ${number(span.round.step)}: ${span.phase} ${duration(span.to - span.from)}${waitWords(span)}`
+      ? `${lane.who}, step ${number(span.round.step)}: ${span.phase} ` +
+        `${duration(span.to - span.from)}${waitWords(span)}`
       : `${lane.who}: ${span.word} ${duration(span.to - span.from)}, until ${atClock(span.to)}`;
   setText(by("lane-readout"), words);
 }
