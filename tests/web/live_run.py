@@ -43,8 +43,8 @@ trust_after = 4
 """
 ADDRESS = re.compile(r"http://(127\.0\.0\.1:\d+)/\?token=([0-9a-f]{32})")
 
-# Names that a page may stumble over: right to left, no spaces, and what looks like HTML.
-ANNA, OMAR, MARKUP, LATE, LIAR = ("Anna", "عمر", "<img src=x onerror=alert(1)>", "山田太郎", "mallory")
+# Names that a page may stumble over: right to left, with joined letters, and what looks like HTML.
+ANNA, OMAR, MARKUP, LATE, LIAR = ("Anna", "عمر", "<img src=x onerror=alert(1)>", "অনিতা", "mallory")
 
 
 class Beside:

@@ -1,6 +1,6 @@
 // Why a step takes as long as it does, and what would help: what `dedloc why` says.
 
-import { by, make, setText, show } from "./dom.js";
+import { by, make, sentence, setText, show } from "./dom.js";
 import { duration, percent, plural } from "./format.js";
 import { listen, store } from "./store.js";
 
@@ -8,8 +8,9 @@ import { listen, store } from "./store.js";
 const all_parts = ["computing", "waiting", "averaging", "applying", "rest"];
 
 // `command` in a sentence is set as code.
-function sentence(words) {
-  return words.split("`").map((part, n) => (n % 2 === 1 ? make("code", {}, part) : part));
+function withCode(words) {
+  const parts = words.split("`");
+  return parts.flatMap((part, n) => (n % 2 === 1 ? make("code", {}, part) : sentence(part)));
 }
 
 const seenBy = (why) => (why.seen_by ? `, as ${why.seen_by} sees it` : "");
@@ -54,14 +55,14 @@ listen(["run"], () => {
     ),
   );
   by("advice-bar").replaceChildren(bar, key_list);
-  by("findings").replaceChildren(...why.findings.map((one) => make("li", {}, ...sentence(one))));
+  by("findings").replaceChildren(...why.findings.map((one) => make("li", {}, ...withCode(one))));
   show(by("helps-title"), why.advice.length > 0);
   by("helps").replaceChildren(
     ...why.advice.map((one) =>
       make(
         "li",
         {},
-        ...sentence(one.text),
+        ...withCode(one.text),
         one.step_s > 0
           ? make("span", { class: "soft" }, ` (a step of ${duration(one.step_s)})`)
           : null,

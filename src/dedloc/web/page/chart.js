@@ -9,6 +9,7 @@ const height = 190;
 const margin = { left: 50, right: 12, top: 10, bottom: 24 };
 const table_rows_max = 200;
 const dots_up_to = 40;
+const least_range = 0.02; // of the y axis, of its values
 
 export function smoothed(values, weight) {
   let last = 0;
@@ -105,8 +106,8 @@ export class LineChart {
     new ResizeObserver(() => this.last && this.draw(this.last)).observe(this.plot);
   }
 
-  // what: {series: [{name, points: [[time, step, value]], colour}], axis: "step" | "time",
-  // smoothing, log, goal}
+  // what: {series: [{name, points: [[time, step, value]], colour, noisy}], axis: "step" | "time",
+  // smoothing, log, goal}; only what is noisy is smoothed.
   draw(what) {
     this.last = what;
     this.width = Math.max(160, this.plot.clientWidth);
@@ -130,7 +131,8 @@ export class LineChart {
       curve.raw.push(point[2]);
       curve.points.push(point);
     }
-    curve.y = smoothing > 0 ? smoothed(curve.raw, smoothing) : curve.raw;
+    curve.is_smoothed = smoothing > 0 && series.noisy;
+    curve.y = curve.is_smoothed ? smoothed(curve.raw, smoothing) : curve.raw;
     return curve;
   }
 
@@ -151,7 +153,9 @@ export class LineChart {
     if (x1 <= x0) [x0, x1] = [x0 - 1, x1 + 1];
     const fold = log ? Math.log10 : (value) => value;
     let [low, high] = [fold(y0), fold(y1)];
-    const air = high > low ? (high - low) * 0.05 : Math.abs(high) * 0.1 || 1;
+    // A measure that hardly changes is a straight line, not its last digits blown up.
+    const least = Math.max(Math.abs(high), Math.abs(low)) * least_range || 1;
+    const air = Math.max((high - low) * 0.05, (least - (high - low)) / 2);
     const floor = !log && y0 >= 0 && low - air < 0 ? 0 : low - air;
     [low, high] = [floor, high + air];
     const [wide, tall] = [
@@ -205,7 +209,7 @@ export class LineChart {
         }),
       );
     }
-    for (const curve of this.curves) drawn.push(...this.curveLines(curve, what.smoothing > 0));
+    for (const curve of this.curves) drawn.push(...this.curveLines(curve));
     this.cursor_line = makeSvg("line", {
       class: "cross",
       y1: margin.top,
@@ -216,11 +220,12 @@ export class LineChart {
     return drawn;
   }
 
-  curveLines(curve, is_smoothed) {
+  curveLines(curve) {
     const path = (ys) =>
       ys.map((y, n) => `${this.x(curve.x[n]).toFixed(1)},${this.y(y).toFixed(1)}`).join(" ");
     const group = makeSvg("g", { class: `c${curve.colour}` });
-    if (is_smoothed) group.append(makeSvg("polyline", { class: "raw", points: path(curve.raw) }));
+    if (curve.is_smoothed)
+      group.append(makeSvg("polyline", { class: "raw", points: path(curve.raw) }));
     group.append(makeSvg("polyline", { class: "curve", points: path(curve.y) }));
     if (curve.x.length <= dots_up_to)
       curve.x.forEach((x, n) =>
@@ -232,6 +237,7 @@ export class LineChart {
   }
 
   drawKey(series) {
+    this.readout.classList.toggle("long", series.length > 1);
     this.key_list.hidden = series.length < 2;
     const names = JSON.stringify(series.map((one) => [one.name, one.colour]));
     if (names === this.key_names) return;
@@ -304,7 +310,7 @@ export class LineChart {
       const n = this.cursor === null ? curve.x.length - 1 : nearest(curve.x, where);
       const far =
         this.last.axis === "step" && curve.x[n] !== where ? ` (step ${number(curve.x[n])})` : "";
-      const mean = this.last.smoothing > 0 ? `, smoothed ${this.words(curve.y[n])}` : "";
+      const mean = curve.is_smoothed ? `, smoothed ${this.words(curve.y[n])}` : "";
       return `${curve.name} ${this.words(curve.raw[n])}${mean}${far}`;
     });
     return `${place}: ${told.join(" · ")}`;

@@ -34,6 +34,14 @@ export function setAttribute(node, name, value) {
   else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
 }
 
+const right_to_left = "\\u0590-\\u08ff\\ufb1d-\\ufdff\\ufe70-\\ufefc";
+const foreign_run = new RegExp(`([${right_to_left}](?:[${right_to_left} ]*[${right_to_left}])?)`);
+
+// A sentence of ours with names in it: what reads from right to left keeps to itself.
+export function sentence(words) {
+  return words.split(foreign_run).map((part, n) => (n % 2 === 1 ? make("bdi", {}, part) : part));
+}
+
 // A name in any script; its direction leaves the words beside it alone.
 export function name(words, attributes = {}) {
   return make("bdi", attributes, words);

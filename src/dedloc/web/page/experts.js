@@ -2,8 +2,7 @@
 // draws has drawn.
 
 import { by, make, name, setText, show } from "./dom.js";
-import { number, percent } from "./format.js";
-import { meter } from "./peers.js";
+import { duration, number } from "./format.js";
 import { listen, nameOf, store } from "./store.js";
 import { withToken } from "./stream.js";
 import { Table } from "./table.js";
@@ -22,15 +21,29 @@ const servers = new Table(
     {
       title: "Experts",
       number: true,
-      cell: (one) => number(one.experts),
+      cell: (one) =>
+        [number(one.experts), one.experts_max && `of ${number(one.experts_max)}`]
+          .filter(Boolean)
+          .join(" "),
       sort: (one) => one.experts,
     },
     {
-      title: "Load",
+      title: "Calls a second",
       number: true,
-      key: (one) => Math.round(one.load * 100),
-      cell: (one) => [meter(one.load), percent(Math.round(one.load * 100) / 100)],
-      sort: (one) => one.load,
+      cell: (one) => number(one.calls_per_s),
+      sort: (one) => one.calls_per_s ?? 0,
+    },
+    {
+      title: "Queue",
+      number: true,
+      cell: (one) => (Number.isFinite(one.queue_ms) ? duration(one.queue_ms / 1000) : "–"),
+      sort: (one) => one.queue_ms ?? 0,
+    },
+    {
+      title: "Failed calls",
+      number: true,
+      cell: (one) => number(one.failed),
+      sort: (one) => one.failed ?? 0,
     },
   ],
   { sorted: { column: 0, down: false } },

@@ -1,4 +1,4 @@
-// Numbers, times and sizes in words. Pure.
+// Numbers, times and sizes in words; a unit stays with its number. Pure.
 
 // 12345 → "12,345"; 0.043219 → "0.04322"; four digits that count, whole numbers as they are.
 export function number(value) {
@@ -30,21 +30,21 @@ const trimmed = (value) => String(Number(value.toPrecision(3)));
 
 export function percent(fraction) {
   if (fraction === null || fraction === undefined || !Number.isFinite(fraction)) return "–";
-  return `${trimmed(fraction * 100)} %`;
+  return `${trimmed(fraction * 100)}\u00a0%`;
 }
 
 // 3.2 → "3.2 s"; 4000 → "1 h 7 min".
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
-  if (seconds < 1e-3) return "0 s";
-  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 60) return `${trimmed(seconds)} s`;
+  if (seconds < 1e-3) return "0\u00a0s";
+  if (seconds < 1) return `${Math.round(seconds * 1000)}\u00a0ms`;
+  if (seconds < 60) return `${trimmed(seconds)}\u00a0s`;
   const whole = Math.round(seconds);
   const [days, hours] = [Math.floor(whole / 86400), Math.floor((whole % 86400) / 3600)];
   const minutes = Math.floor((whole % 3600) / 60);
-  if (days > 0) return `${days} d ${hours} h`;
-  if (hours > 0) return `${hours} h ${minutes} min`;
-  return `${minutes} min ${whole % 60} s`;
+  if (days > 0) return `${days}\u00a0d ${hours}\u00a0h`;
+  if (hours > 0) return `${hours}\u00a0h ${minutes}\u00a0min`;
+  return `${minutes}\u00a0min ${whole % 60}\u00a0s`;
 }
 
 // Bytes a second as lines are sold: "12.3 Mb/s".
@@ -56,8 +56,8 @@ export function rate(bytesPerSecond) {
     [1e6, "Mb/s"],
     [1e3, "kb/s"],
   ])
-    if (bits >= unit) return `${trimmed(bits / unit)} ${name}`;
-  return `${trimmed(bits)} b/s`;
+    if (bits >= unit) return `${trimmed(bits / unit)}\u00a0${name}`;
+  return `${trimmed(bits)}\u00a0b/s`;
 }
 
 export function bytes(count) {
@@ -68,8 +68,8 @@ export function bytes(count) {
     [1e6, "MB"],
     [1e3, "kB"],
   ])
-    if (count >= unit) return `${trimmed(count / unit)} ${name}`;
-  return `${count} bytes`;
+    if (count >= unit) return `${trimmed(count / unit)}\u00a0${name}`;
+  return `${count}\u00a0bytes`;
 }
 
 const clock = new Intl.DateTimeFormat("en-GB", {

@@ -1,6 +1,6 @@
 // What happened, newest first, and the few words of it that a screen reader hears by itself.
 
-import { by, make, setText, show } from "./dom.js";
+import { by, make, sentence, setText, show } from "./dom.js";
 import { atClock, atDay } from "./format.js";
 import { listen, store, touch } from "./store.js";
 
@@ -22,7 +22,7 @@ function rowOf(event) {
         "li",
         { class: (event.tone ?? "neutral") === "neutral" ? null : event.tone },
         when,
-        make("span", { dir: "auto" }, event.text),
+        make("span", {}, ...sentence(event.text)),
       ),
     );
   }

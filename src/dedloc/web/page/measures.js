@@ -26,6 +26,9 @@ const plan = [
 ];
 const known = new Set(plan.flatMap((one) => Object.keys(one.names)));
 
+// Counts and rates are no noise, and evaluations are too few.
+const noisy_measures = new Set(["loss", "samples", "step_s", "gradient_norm"]);
+
 const charts = new Map();
 let others = []; // [{name, series: Map}]
 
@@ -43,7 +46,8 @@ function seriesOf(one) {
       const trace = series.get(key);
       if (!trace || trace.points.length === 0) continue;
       const colour = others.length > 0 && run > 0 ? run : place;
-      drawn.push({ name: name ? `${words}, ${name}` : words, points: trace.points, colour });
+      const noisy = noisy_measures.has(key) || !known.has(key);
+      drawn.push({ name: name ? `${words}, ${name}` : words, points: trace.points, colour, noisy });
     }
   return drawn;
 }
@@ -77,10 +81,7 @@ function draw() {
     if (series.length === 0) continue;
     any = true;
     const goal = one.id === "accuracy" ? store.run?.run.accuracy_goal : null;
-    // Counts and rates are no noise.
-    const smooth =
-      ["loss", "step-time", "norm", "samples"].includes(one.id) || one.id.startsWith("other-");
-    chart.draw({ ...how, series, goal, smoothing: smooth ? how.smoothing : 0 });
+    chart.draw({ ...how, series, goal });
   }
   show(by("no-measures"), !any);
 }

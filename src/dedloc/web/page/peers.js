@@ -2,7 +2,7 @@
 // each has brought.
 
 import { revoke } from "./control.js";
-import { by, make, name, setText, show } from "./dom.js";
+import { by, make, name, sentence, setText, show } from "./dom.js";
 import { atClock, duration, number, percent, plural, rate, short } from "./format.js";
 import { listen, store } from "./store.js";
 import { Table } from "./table.js";
@@ -11,6 +11,8 @@ const people_max = 200;
 
 const tag = (words, tone = "soft") => make("span", { class: `tag ${tone}` }, words);
 
+const wholePercent = (part) => percent(Math.round(part * 100) / 100);
+
 export function meter(part) {
   const inner = make("i");
   inner.style.width = `${Math.min(100, Math.max(0, part * 100)) || 0}%`;
@@ -18,16 +20,19 @@ export function meter(part) {
 }
 
 function whoCell(peer) {
+  const person = peer.person && peer.person !== peer.name;
   return [
     name(peer.name, { title: peer.id }),
-    " ",
     peer.is_us && tag("you"),
-    " ",
     peer.order && tag(peer.order.order, "bad"),
-  ].filter(Boolean);
+    peer.role !== "trainer" && tag(peer.role),
+    person && make("small", {}, "a device of ", name(peer.person)),
+  ]
+    .filter(Boolean)
+    .flatMap((part) => [part, " "]);
 }
 
-const marks = { equal: ["= like most", "good"], different: ["differs", "bad"], none: ["", "soft"] };
+const marks = { equal: ["same", "good"], different: ["differs", "bad"], none: ["", "soft"] };
 
 function stateCell(peer) {
   const [words, tone] = marks[peer.mark] ?? marks.none;
@@ -46,49 +51,44 @@ function checksWords(checks) {
 }
 
 // A ban with what it rests on: `dedloc audit` finds the evidence by this digest.
-function orderCell({ order }) {
-  if (!order) return "";
-  return [
+function orderWords(order) {
+  const evidence = make("code", { title: order.evidence }, order.evidence.slice(0, 12));
+  return make(
+    "p",
+    {},
     make("span", { class: "bad" }, order.order),
-    ` at step ${number(order.step)}: ${order.offence}`,
-    order.evidence
-      ? make(
-          "span",
-          { class: "soft" },
-          " evidence ",
-          make("code", { title: order.evidence }, order.evidence.slice(0, 12)),
-        )
-      : "",
-  ];
+    ` at step ${number(order.step)}: `,
+    ...sentence(order.offence),
+    ...(order.evidence ? [make("span", { class: "soft" }, " evidence "), evidence] : []),
+  );
 }
 
-const errorCell = ({ last_error: error }) =>
-  error
-    ? [make("span", { class: "soft" }, `${atClock(error.time)} `), make("bdi", {}, error.text)]
-    : "";
+function errorWords(error) {
+  const when = make("span", { class: "soft" }, `${atClock(error.time)} `);
+  return make("p", {}, when, ...sentence(error.text));
+}
 
-const lineWords = (peer) =>
-  peer.upload_bytes_per_s || peer.download_bytes_per_s
-    ? `↑ ${rate(peer.upload_bytes_per_s)} ↓ ${rate(peer.download_bytes_per_s)}`
-    : "";
+const notes = (peer) => [
+  peer.order && orderWords(peer.order),
+  peer.last_error && errorWords(peer.last_error),
+  checksWords(peer.checks) && make("p", {}, `checks: ${checksWords(peer.checks)}`),
+];
+
+function lineWords({ upload_bytes_per_s: up, download_bytes_per_s: down }) {
+  if (!up && !down) return "–";
+  return [make("div", {}, `↑ ${rate(up)}`), make("div", {}, `↓ ${rate(down)}`)];
+}
 
 const peers = new Table(
-  "Peers",
+  "All peers",
   [
     {
       title: "Peer",
-      key: (peer) => [peer.name, peer.is_us, peer.order?.order],
+      key: (peer) => [peer.name, peer.person, peer.is_us, peer.role, peer.order?.order],
       cell: whoCell,
       sort: (peer) => peer.name,
     },
-    {
-      title: "Person",
-      key: (peer) => peer.person,
-      cell: (peer) => (peer.person ? name(peer.person) : ""),
-      sort: (peer) => peer.person ?? "",
-    },
-    { title: "Role", cell: (peer) => peer.role, sort: (peer) => peer.role },
-    { title: "Doing", cell: (peer) => peer.doing },
+    { title: "Doing", cell: (peer) => peer.doing, sort: (peer) => peer.doing },
     {
       title: "Speed",
       number: true,
@@ -99,13 +99,18 @@ const peers = new Table(
       title: "Share",
       number: true,
       key: (peer) => Math.round(peer.share * 100),
-      cell: (peer) =>
-        peer.share ? [meter(peer.share), percent(Math.round(peer.share * 100) / 100)] : "–",
+      cell: (peer) => (peer.share ? [meter(peer.share), wholePercent(peer.share)] : "–"),
       sort: (peer) => peer.share,
     },
     { title: "Step", number: true, cell: (peer) => number(peer.step), sort: (peer) => peer.step },
     { title: "State", key: (peer) => [peer.state_hash, peer.mark], cell: stateCell },
-    { title: "Line", cell: lineWords, sort: (peer) => peer.upload_bytes_per_s, number: true },
+    {
+      title: "Line",
+      number: true,
+      key: (peer) => [rate(peer.upload_bytes_per_s), rate(peer.download_bytes_per_s)],
+      cell: lineWords,
+      sort: (peer) => peer.upload_bytes_per_s,
+    },
     {
       title: "Round trip",
       number: true,
@@ -113,9 +118,12 @@ const peers = new Table(
       sort: (peer) => peer.round_trip_s,
     },
     { title: "Version", cell: (peer) => peer.version },
-    { title: "Checks", cell: (peer) => checksWords(peer.checks) },
-    { title: "Last error", wide: true, key: (peer) => peer.last_error, cell: errorCell },
-    { title: "Ban", wide: true, key: (peer) => peer.order, cell: orderCell },
+    {
+      title: "Notes",
+      wide: true,
+      key: (peer) => [peer.order, peer.last_error, peer.checks],
+      cell: notes,
+    },
   ],
   {
     rowClass: (peer) => [peer.gone && "gone", peer.is_us && "us"].filter(Boolean).join(" ") || null,
@@ -123,16 +131,10 @@ const peers = new Table(
 );
 by("peers-table").append(peers.element);
 
-// Columns that are empty for all are noise.
-const seldom = {
-  Person: (peer) => peer.person,
-  Checks: (peer) => checksWords(peer.checks),
-  "Last error": (peer) => peer.last_error,
-  Ban: (peer) => peer.order,
-};
+const has_notes = (peer) => peer.order || peer.last_error || checksWords(peer.checks);
 
 const people = new Table(
-  "Contributions",
+  "People and their samples",
   [
     {
       title: "Name",
@@ -181,7 +183,7 @@ by("people-table").append(people.element);
 
 listen(["peers", "run"], () => {
   peers.update(store.peers);
-  for (const [title, has] of Object.entries(seldom)) peers.showColumn(title, store.peers.some(has));
+  peers.showColumn("Notes", store.peers.some(has_notes));
   const here = store.peers.filter((peer) => !peer.gone);
   const banned = store.peers.filter((peer) => peer.order?.order === "banned").length;
   setText(

@@ -47,8 +47,14 @@ function drawChanged() {
   if (document.hidden) return;
   const topics = [...changed];
   changed.clear();
-  for (const { topics: wanted, draw } of listeners)
-    if (wanted.some((topic) => topics.includes(topic))) draw();
+  for (const { topics: wanted, draw } of listeners) {
+    if (!wanted.some((topic) => topics.includes(topic))) continue;
+    try {
+      draw();
+    } catch (error) {
+      console.error(error); // the other parts of the page go on
+    }
+  }
 }
 
 document.addEventListener("visibilitychange", () => {
