@@ -76,15 +76,17 @@ class LiveRun:
         self.host = harness.Peer(self, ["host", str(path), "--admit", "list", "--name", ANNA,
                                         "--web", "0"], self.folder / "host")
         self.until("the host's string", self.host.join_string)
-        self.address, self.token = self.until("the page's address", self.printed_address)
+        self.address, self.token = self.until("the page's address", self.page_address)
         for name in (OMAR, MARKUP):
             self.join(name)
         self.until("three make steps together", lambda: any(
             event["fields"]["members"] == 3 for event in self.host.events("step")))
 
-    def printed_address(self, peer: harness.Peer | Beside | None = None) -> tuple[str, str] | None:
+    def page_address(self, peer: harness.Peer | Beside | None = None) -> tuple[str, str] | None:
         peer = peer or self.host
-        found = ADDRESS.search(peer.out.read_text() + peer.errors())
+        kept = peer.directory / "web"
+        told = kept.read_text() if kept.exists() else peer.out.read_text() + peer.errors()
+        found = ADDRESS.search(told)
         return found.groups() if found else None
 
     def join(self, name: str, more: tuple[str, ...] = ()) -> harness.Peer:

@@ -341,7 +341,7 @@ class Page(unittest.TestCase):
 
     def test_70_an_observers_page_acts_on_nothing(self) -> None:
         watch = self.run_.watch()
-        address, token = self.run_.until("its address", lambda: self.run_.printed_address(watch))
+        address, token = self.run_.until("its address", lambda: self.run_.page_address(watch))
         self.browser.open(f"http://{address}/?token={token}")
         self.live()
         self.browser.until("peers", lambda: self.row_of(live_run.ANNA))
@@ -355,7 +355,7 @@ class Page(unittest.TestCase):
         self.run_.host.end()
         steps = self.steps_of_log()
         replay = self.run_.replay()
-        address, token = self.run_.until("its address", lambda: self.run_.printed_address(replay))
+        address, token = self.run_.until("its address", lambda: self.run_.page_address(replay))
         self.browser.open(f"http://{address}/?token={token}")
         self.browser.until("the speed", lambda: self.browser.ask("shown", "#replay"))
         if pictures:

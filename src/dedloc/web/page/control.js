@@ -46,20 +46,19 @@ by("pause").addEventListener("click", pauseOrResume);
 
 // ---- limits -------------------------------------------------------------------------------------
 
-const up = make("input", { type: "number", min: 0, step: "any", inputmode: "decimal", name: "up" });
-const down = make("input", {
-  type: "number",
-  min: 0,
-  step: "any",
-  inputmode: "decimal",
-  name: "down",
-});
+const line = (name) =>
+  make("input", { type: "text", name, maxlength: 200, autocomplete: "off", spellcheck: "false" });
+const [up, down] = [line("up"), line("down")];
 const limit_answer = answer();
 const limit_form = make(
   "form",
   { onsubmit: limit },
   make("h3", {}, "Limit the line"),
-  make("p", { class: "soft" }, "In Mb/s; empty or 0: no limit."),
+  make(
+    "p",
+    { class: "soft" },
+    "In Mb/s; empty: no limit. 5,23:00-07:00=50 is 5 by day and 50 at night.",
+  ),
   make(
     "div",
     { class: "fields" },
@@ -70,6 +69,12 @@ const limit_form = make(
   limit_answer,
 );
 
+// A number of Mb/s, or hours with theirs as `--max-up` takes them.
+function capOf({ value }) {
+  const words = value.trim();
+  return words === "" ? 0 : Number.isFinite(Number(words)) ? Number(words) : words;
+}
+
 function capWords({ up_mbit, down_mbit }) {
   if (!up_mbit && !down_mbit) return "No limit.";
   const most = (mbit) => (mbit ? `at most ${number(mbit)} Mb/s` : "no limit");
@@ -78,7 +83,7 @@ function capWords({ up_mbit, down_mbit }) {
 
 async function limit(event) {
   event.preventDefault();
-  const told = await act("api/limit", { up_mbit: Number(up.value), down_mbit: Number(down.value) });
+  const told = await act("api/limit", { up_mbit: capOf(up), down_mbit: capOf(down) });
   tell(limit_answer, told, capWords(told.caps ?? {}));
 }
 
@@ -180,7 +185,7 @@ const boxes = [
   ["revoke", revoke_form],
 ];
 by("forms").append(...boxes.map(([, box]) => box));
-let caps_shown = "";
+let caps_shown = false;
 
 listen(["run"], () => {
   const may = store.run.may ?? [];
@@ -201,9 +206,8 @@ listen(["run"], () => {
       : "This peer takes part. Paused, it stays connected and computes nothing.",
   );
   setText(by("control-words"), store.run.paused ? "paused" : "");
-  const caps = JSON.stringify(store.run.caps ?? {});
-  if (caps === caps_shown || [up, down].includes(document.activeElement)) return;
-  caps_shown = caps;
+  if (caps_shown) return; // what was typed stays
+  caps_shown = true;
   up.value = store.run.caps?.up_mbit || "";
   down.value = store.run.caps?.down_mbit || "";
 });

@@ -199,7 +199,7 @@ const seconds = (title, field) => ({
 });
 
 const table = new Table(
-  "Rounds",
+  "The newest rounds",
   [
     { title: "Step", number: true, cell: (round) => number(round.step) },
     { title: "Ended", cell: (round) => atClock(round.time) },
