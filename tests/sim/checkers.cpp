@@ -152,7 +152,7 @@ void Checkers::check_averages(const Link& link) {
             violation(describe(link.decision) + ": a part travels in another codec than the run's");
             return;
         }
-        if (codec_ == codec::CodecId::sparse) {
+        if (codec::is_sparse(codec_)) {
             if (!is_gathered(link, p)) return;
             ++averages_checked_;
             continue;

@@ -60,7 +60,7 @@ std::uint64_t longest_part(const Options& options, codec::CodecId codec, bool in
     const std::size_t bytes = in_grid ? some * sizeof(float) : codec::encoded_size(codec, some);
     const auto longest =
         std::min<std::uint64_t>(options.part_elements_max, part_bytes_max / bytes * some);
-    if (codec != codec::CodecId::sparse) return longest;
+    if (!codec::is_sparse(codec)) return longest;
     // In whole chunks, and the contributions of all members that a round may have fit in a message.
     const std::uint64_t chunk = codec::block_elements(codec);
     const std::uint64_t fit = part_bytes_max / consensus::members_max /
@@ -69,7 +69,7 @@ std::uint64_t longest_part(const Options& options, codec::CodecId codec, bool in
 }
 
 void align_to_chunks(consensus::Plan& plan, const Options& options) {
-    if (options.codec != codec::CodecId::sparse) return;
+    if (!codec::is_sparse(options.codec)) return;
     const std::uint64_t chunk = codec::block_elements(options.codec);
     const std::uint64_t end =
         options.bounded_count > 0 ? options.bounded_count : options.vector_count;

@@ -59,7 +59,7 @@ struct Options {
     // May sums be reduced further?
     bool adds_up() const { return !reducer || reducer->adds_up(); }
     // Where contributions are not added on the way (gathered.h), nobody collects them either.
-    bool may_have_grids() const { return adds_up() && codec != codec::CodecId::sparse; }
+    bool may_have_grids() const { return adds_up() && !codec::is_sparse(codec); }
     std::uint32_t reducer_number() const { return reducer ? reducer->number() : mean_number; }
 };
 

@@ -76,7 +76,7 @@ Ok decode_gathered(const consensus::Plan& plan,
 }  // namespace
 
 bool is_gathered(const consensus::Plan& plan, std::uint32_t part) {
-    return codec_of(plan, part) == codec::CodecId::sparse;
+    return codec::is_sparse(codec_of(plan, part));
 }
 
 SharedBytes gather(const consensus::Plan& plan,

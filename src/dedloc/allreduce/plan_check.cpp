@@ -41,7 +41,7 @@ Ok check_parts(const consensus::Plan& plan, const Options& options) {
             part.count > longest_part(options, codec, plan.groups > 0) ||
             part.count > options.vector_count - position || part.owner >= plan.members.size())
             return bad_plan("its parts do not cover the vector");
-        if (codec == codec::CodecId::sparse && part.offset % codec::block_elements(codec) != 0)
+        if (codec::is_sparse(codec) && part.offset % codec::block_elements(codec) != 0)
             return bad_plan("a part begins inside a chunk of its codec");
         position += part.count;
         if (options.codec_ranges.empty()) continue;

@@ -22,6 +22,7 @@ struct Codec {
     void (*decode)(ByteView encoded, std::span<float> out);
     void (*add_weighted)(std::span<float> accumulator, ByteView encoded, float weight);
     float (*magnitude_bound)(ByteView encoded);
+    bool sparse = false;
 };
 
 void encode_fp32(std::span<const float> values, std::span<std::uint8_t> out, float factor) {
@@ -80,12 +81,13 @@ constexpr std::array<Codec, 5> table = {{
     {CodecId::sparse,
      "sparse",
      topk_chunk,
-     120,
+     88,
      sparse_size,
      sparse_from_floats,
      floats_from_sparse,
      add_weighted_sparse,
-     largest_magnitude_of_sparse},
+     largest_magnitude_of_sparse,
+     true},
 }};
 
 const Codec& codec_of(CodecId id) {
@@ -137,6 +139,8 @@ Result<CodecId> codec_from_number(std::uint64_t number) {
 }
 
 std::size_t block_elements(CodecId id) { return codec_of(id).block_elements; }
+
+bool is_sparse(CodecId id) { return codec_of(id).sparse; }
 
 std::size_t encoded_size(CodecId id, std::size_t elements_count) {
     return codec_of(id).encoded_size(elements_count);

@@ -34,6 +34,16 @@ TEST(Codec, words_and_numbers_name_the_same_codec) {
     EXPECT_EQ(codec_from_number(std::uint64_t{1} << 32).error().kind(), ErrorKind::unsupported);
 }
 
+TEST(Codec, sparse_ones_are_those_that_leave_numbers_out) {
+    const std::vector<float> values = vector_of_many_sizes(10'000, 6);
+    std::vector<float> back(values.size());
+    for (const CodecId id : all_codecs()) {
+        ASSERT_TRUE(decode(id, encode(id, values), back));
+        const auto left_out = std::ranges::count(back, 0.0f);
+        EXPECT_EQ(is_sparse(id), left_out > 9500) << to_string(id) << ": " << left_out;
+    }
+}
+
 TEST(Codec, fp32_returns_every_bit) {
     std::vector<float> values = vector_of_many_sizes(1001, 1);
     values[3] = -0.0f;

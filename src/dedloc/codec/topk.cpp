@@ -15,18 +15,28 @@
 namespace dedloc::codec {
 namespace {
 
-constexpr std::size_t place_bits = 12;
 constexpr std::size_t value_bits = 2;
 constexpr std::size_t sparse_kept = 64;
-static_assert(std::size_t{1} << place_bits == topk_chunk);
 
-std::size_t kept_of(std::size_t kept, std::size_t elements) {
-    return (kept * elements + topk_chunk - 1) / topk_chunk;
-}
+// How a chunk lies on the wire.
+struct Shape {
+    std::size_t elements = 0;
+    std::size_t kept = 0;
+    std::size_t low_bits = 0;  // of a place; the rest of it is in the bitmap
 
-std::size_t chunk_bytes(std::size_t k) {
-    return 8 + (place_bits * k + 7) / 8 + (value_bits * k + 7) / 8;
-}
+    // `kept`: of a whole chunk.
+    static Shape of(std::size_t kept, std::size_t elements) {
+        return {elements,
+                (kept * elements + topk_chunk - 1) / topk_chunk,
+                static_cast<std::size_t>(std::bit_width(topk_chunk / kept)) - 1};
+    }
+    std::size_t lows_bytes() const { return (low_bits * kept + 7) / 8; }
+    std::size_t bitmap_bits() const { return kept + ((elements - 1) >> low_bits); }
+    std::size_t bitmap_bytes() const { return (bitmap_bits() + 7) / 8; }
+    std::size_t bytes() const {
+        return 8 + lows_bytes() + bitmap_bytes() + (value_bits * kept + 7) / 8;
+    }
+};
 
 void write_bits(std::span<std::uint8_t> out, std::size_t at, std::uint32_t value, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i, ++at)
@@ -129,59 +139,92 @@ void quantize(std::span<const float> values, Chunk& chunk) {
     }
 }
 
-void write_chunk(const Chunk& chunk, std::span<std::uint8_t> out) {
+void write_chunk(const Shape& shape, const Chunk& chunk, std::span<std::uint8_t> out) {
     std::fill(out.begin(), out.end(), std::uint8_t{0});
     std::memcpy(out.data(), &chunk.small, 4);
     std::memcpy(out.data() + 4, &chunk.large, 4);
-    const std::span<std::uint8_t> places = out.subspan(8);
-    const std::span<std::uint8_t> codes = places.subspan((place_bits * chunk.kept + 7) / 8);
+    const std::span<std::uint8_t> lows = out.subspan(8);
+    const std::span<std::uint8_t> bitmap = lows.subspan(shape.lows_bytes());
+    const std::span<std::uint8_t> codes = bitmap.subspan(shape.bitmap_bytes());
     for (std::size_t i = 0; i < chunk.kept; ++i) {
-        write_bits(places, place_bits * i, chunk.places[i], place_bits);
+        const std::size_t place = chunk.places[i];
+        write_bits(lows, shape.low_bits * i, static_cast<std::uint32_t>(place), shape.low_bits);
+        write_bits(bitmap, (place >> shape.low_bits) + i, 1, 1);
         write_bits(codes, value_bits * i, chunk.codes[i], value_bits);
     }
 }
 
-void read_places(ByteView in, std::size_t kept, Chunk& chunk) {
-    chunk.kept = kept;
-    const ByteView places = in.subspan(8);
-    const ByteView codes = places.subspan((place_bits * kept + 7) / 8);
-    for (std::size_t i = 0; i < kept; ++i) {
-        chunk.places[i] = static_cast<std::uint16_t>(read_bits(places, place_bits * i, place_bits));
-        chunk.codes[i] = static_cast<std::uint8_t>(read_bits(codes, value_bits * i, value_bits));
+// False if there is not one bit for each place.
+bool read_places(const Shape& shape, ByteView in, Chunk& chunk) {
+    chunk.kept = shape.kept;
+    const ByteView lows = in.subspan(8);
+    const ByteView bitmap = lows.subspan(shape.lows_bytes());
+    const ByteView codes = bitmap.subspan(shape.bitmap_bytes());
+    std::size_t found = 0;
+    for (std::size_t byte = 0; byte < shape.bitmap_bytes(); ++byte) {
+        for (unsigned bits = bitmap[byte]; bits != 0; bits &= bits - 1) {
+            if (found == shape.kept) return false;
+            const std::size_t high = 8 * byte + static_cast<std::size_t>(std::countr_zero(bits));
+            const std::uint32_t low = read_bits(lows, shape.low_bits * found, shape.low_bits);
+            chunk.places[found] =
+                static_cast<std::uint16_t>(((high - found) << shape.low_bits) | low);
+            chunk.codes[found] =
+                static_cast<std::uint8_t>(read_bits(codes, value_bits * found, value_bits));
+            ++found;
+        }
     }
+    return found == shape.kept;
 }
 
 // Encodes finite values; moves `out` on.
-void encode_chunk(std::span<const float> values, std::size_t kept, std::span<std::uint8_t>& out) {
+void encode_chunk(std::span<const float> values, const Shape& shape, std::span<std::uint8_t>& out) {
     Chunk chunk;
-    select(values, kept, chunk);
+    select(values, shape.kept, chunk);
     quantize(values, chunk);
-    write_chunk(chunk, out.first(chunk_bytes(kept)));
-    out = out.subspan(chunk_bytes(kept));
+    write_chunk(shape, chunk, out.first(shape.bytes()));
+    out = out.subspan(shape.bytes());
 }
 
 // Infinity in place of the first numbers: whoever reads them sees it.
-void encode_infinite_chunk(std::size_t kept, std::span<std::uint8_t>& out) {
+void encode_infinite_chunk(const Shape& shape, std::span<std::uint8_t>& out) {
     Chunk chunk;
     chunk.small = chunk.large = std::numeric_limits<float>::infinity();
-    chunk.kept = kept;
-    for (std::size_t i = 0; i < kept; ++i) chunk.places[i] = static_cast<std::uint16_t>(i);
-    std::fill_n(chunk.codes.begin(), kept, std::uint8_t{0});
-    write_chunk(chunk, out.first(chunk_bytes(kept)));
-    out = out.subspan(chunk_bytes(kept));
+    chunk.kept = shape.kept;
+    for (std::size_t i = 0; i < shape.kept; ++i) chunk.places[i] = static_cast<std::uint16_t>(i);
+    std::fill_n(chunk.codes.begin(), shape.kept, std::uint8_t{0});
+    write_chunk(shape, chunk, out.first(shape.bytes()));
+    out = out.subspan(shape.bytes());
 }
 
 // False if encode cannot have written these bytes.
-bool read_chunk(ByteView in, std::size_t elements, std::size_t kept, Chunk& chunk) {
+bool read_chunk(const Shape& shape, ByteView in, Chunk& chunk) {
     std::memcpy(&chunk.small, in.data(), 4);
     std::memcpy(&chunk.large, in.data() + 4, 4);
-    read_places(in, kept, chunk);
+    if (!read_places(shape, in, chunk)) {
+        chunk.kept = 0;  // the same nothing for everybody
+        return false;
+    }
     if (!std::isfinite(chunk.large) || !(chunk.small >= 0) || !(chunk.small <= chunk.large))
         return false;
-    for (std::size_t i = 0; i < kept; ++i)
-        if (chunk.places[i] >= elements || (i > 0 && chunk.places[i] <= chunk.places[i - 1]))
+    for (std::size_t i = 0; i < shape.kept; ++i)
+        if (chunk.places[i] >= shape.elements || (i > 0 && chunk.places[i] <= chunk.places[i - 1]))
             return false;
     return true;
+}
+
+// Reads the chunk in front, and returns its bytes; 0: it makes no sense. The last one may be
+// shorter: how many it keeps follows from its bytes, and where several would be as long, from the
+// bits of its bitmap.
+std::size_t read_front(ByteView encoded, Chunk& chunk) {
+    for (std::size_t kept = sparse_kept; kept > 0; --kept) {
+        const Shape shape = Shape::of(sparse_kept, kept * (topk_chunk / sparse_kept));
+        const bool fits =
+            kept == sparse_kept ? shape.bytes() <= encoded.size() : shape.bytes() == encoded.size();
+        if (!fits) continue;
+        if (read_chunk(shape, encoded.first(shape.bytes()), chunk)) return shape.bytes();
+        if (shape.bytes() < encoded.size()) return 0;
+    }
+    return 0;
 }
 
 // Calls body(first element, chunk) for every chunk of bytes of the right length.
@@ -191,10 +234,10 @@ void for_each_sparse_chunk(ByteView encoded, std::size_t elements_count, const B
     Chunk chunk;
     for (std::size_t first = 0; first < elements_count; first += topk_chunk) {
         const std::size_t count = std::min(topk_chunk, elements_count - first);
-        const std::size_t kept = kept_of(sparse_kept, count);
-        const bool sound = read_chunk(encoded.first(chunk_bytes(kept)), count, kept, chunk);
+        const Shape shape = Shape::of(sparse_kept, count);
+        const bool sound = read_chunk(shape, encoded.first(shape.bytes()), chunk);
         body(first, count, chunk, sound);
-        encoded = encoded.subspan(chunk_bytes(kept));
+        encoded = encoded.subspan(shape.bytes());
     }
 }
 
@@ -210,12 +253,12 @@ Ok for_each_chunk(const TopK& codec, ByteView encoded, std::size_t elements_coun
     Chunk chunk;
     for (std::size_t first = 0; first < elements_count; first += topk_chunk) {
         const std::size_t count = std::min(topk_chunk, elements_count - first);
-        const std::size_t kept = kept_of(codec.kept, count);
-        if (!read_chunk(encoded.first(chunk_bytes(kept)), count, kept, chunk))
+        const Shape shape = Shape::of(codec.kept, count);
+        if (!read_chunk(shape, encoded.first(shape.bytes()), chunk))
             return make_error(
                 ErrorKind::bad_input, "the top-k chunk at element {} makes no sense", first);
         body(first, chunk);
-        encoded = encoded.subspan(chunk_bytes(kept));
+        encoded = encoded.subspan(shape.bytes());
     }
     return {};
 }
@@ -225,8 +268,8 @@ Ok for_each_chunk(const TopK& codec, ByteView encoded, std::size_t elements_coun
 std::size_t TopK::encoded_size(std::size_t elements_count) const {
     DEDLOC_CHECK(kept >= 1 && kept <= topk_chunk, "top-{}", kept);
     const std::size_t rest = elements_count % topk_chunk;
-    const std::size_t last = rest == 0 ? 0 : chunk_bytes(kept_of(kept, rest));
-    return elements_count / topk_chunk * chunk_bytes(kept) + last;
+    const std::size_t last = rest == 0 ? 0 : Shape::of(kept, rest).bytes();
+    return elements_count / topk_chunk * Shape::of(kept, topk_chunk).bytes() + last;
 }
 
 Result<Bytes> TopK::encode(std::span<const float> values) const {
@@ -237,7 +280,7 @@ Result<Bytes> TopK::encode(std::span<const float> values) const {
     std::span<std::uint8_t> out(bytes);
     for (std::size_t first = 0; first < values.size(); first += topk_chunk) {
         const std::size_t count = std::min(topk_chunk, values.size() - first);
-        encode_chunk(values.subspan(first, count), kept_of(kept, count), out);
+        encode_chunk(values.subspan(first, count), Shape::of(kept, count), out);
     }
     return bytes;
 }
@@ -282,11 +325,11 @@ void sparse_from_floats(std::span<const float> values, std::span<std::uint8_t> o
         const std::size_t count = std::min(topk_chunk, values.size() - first);
         const std::span<float> scaled = std::span(memory).first(count);
         for (std::size_t i = 0; i < count; ++i) scaled[i] = values[first + i] * factor;
-        const std::size_t kept = kept_of(sparse_kept, count);
+        const Shape shape = Shape::of(sparse_kept, count);
         if (tensor::all_finite(scaled))
-            encode_chunk(scaled, kept, out);
+            encode_chunk(scaled, shape, out);
         else
-            encode_infinite_chunk(kept, out);
+            encode_infinite_chunk(shape, out);
     }
 }
 
@@ -316,14 +359,11 @@ void add_weighted_sparse(std::span<float> accumulator, ByteView encoded, float w
 float largest_magnitude_of_sparse(ByteView encoded) {
     float largest = 0;
     while (!encoded.empty()) {
-        // The last chunk may be shorter; how many it keeps follows from its bytes.
-        std::size_t kept = sparse_kept;
-        while (kept > 0 && chunk_bytes(kept) > encoded.size()) --kept;
         Chunk chunk;
-        if (kept == 0 || !read_chunk(encoded.first(chunk_bytes(kept)), topk_chunk, kept, chunk))
-            return std::numeric_limits<float>::infinity();
+        const std::size_t bytes = read_front(encoded, chunk);
+        if (bytes == 0) return std::numeric_limits<float>::infinity();
         largest = std::max(largest, chunk.large);
-        encoded = encoded.subspan(chunk_bytes(kept));
+        encoded = encoded.subspan(bytes);
     }
     return largest;
 }

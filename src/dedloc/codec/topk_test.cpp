@@ -1,5 +1,6 @@
 #include "dedloc/codec/topk.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -17,20 +18,31 @@ TEST(TopK, the_layout_is_what_the_header_says) {
     const std::vector<float> values = {0, 4, -1, 0.5f, 0, -4, 1, 1};
     const Bytes bytes = *codec.encode(values);
     ASSERT_EQ(bytes.size(), codec.encoded_size(8));
-    ASSERT_EQ(bytes.size(), 8u + 8 + 2);
+    ASSERT_EQ(bytes.size(), 8u + 2 + 2);
     float magnitudes[2] = {};
     std::memcpy(magnitudes, bytes.data(), 8);
     EXPECT_EQ(magnitudes[0], 1.0f);
     EXPECT_EQ(magnitudes[1], 4.0f);
-    // Places 1, 2, 5, 6, 7 in 12 bits each; codes 10 01 11 00 00 from the lowest bit.
-    EXPECT_EQ(Bytes(bytes.begin() + 8, bytes.end()),
-              (Bytes{0x01, 0x20, 0x00, 0x05, 0x60, 0x00, 0x07, 0x00, 0b00110110, 0}));
+    // Places 1, 2, 5, 6, 7: no low bits, and bits 1, 3, 7, 9, 11 of the bitmap; codes 10 01 11 00
+    // 00 from the lowest bit.
+    EXPECT_EQ(Bytes(bytes.begin() + 8, bytes.end()), (Bytes{0b10001010, 0b1010, 0b00110110, 0}));
     std::vector<float> back(8);
     ASSERT_TRUE(codec.decode(bytes, back));
     EXPECT_EQ(back, (std::vector<float>{0, 4, -1, 0, 0, -4, 1, 1}));
-    EXPECT_EQ(TopK{}.encoded_size(4096), 120u);
-    EXPECT_EQ(TopK{}.encoded_size(4097), 120u + 8 + 2 + 1);
+    EXPECT_EQ(TopK{}.encoded_size(4096), 8u + 48 + 16 + 16);
+    EXPECT_EQ(TopK{}.encoded_size(4097), 88u + 8 + 1 + 1 + 1);
     EXPECT_EQ(TopK{}.encoded_size(0), 0u);
+}
+
+// With low bits: 2 of a chunk of 200 with kept = 32, l = 7.
+TEST(TopK, places_have_low_bits_and_a_bitmap) {
+    std::vector<float> values(200);
+    values[3] = 1;
+    values[130] = -1;
+    const Bytes bytes = *TopK{32}.encode(values);
+    ASSERT_EQ(bytes.size(), 8u + 2 + 1 + 1);
+    // 3 and 130 = 128 + 2: 0000011 and 0000010 from the lowest bit; bits 0 and 1 + 1 of the bitmap.
+    EXPECT_EQ(Bytes(bytes.begin() + 8, bytes.end()), (Bytes{0x03, 0x01, 0b101, 0b0100}));
 }
 
 TEST(TopK, exactly_the_largest_are_kept_and_ties_go_to_the_first) {
@@ -88,6 +100,19 @@ TEST(TopK, sums_get_what_decoding_gives) {
     }
 }
 
+// Short last chunks of several lengths are as many bytes.
+TEST(TopK, the_table_of_codecs_bounds_chunks_of_every_length) {
+    for (std::size_t size = 1; size <= 4200; size += size < 300 ? 1 : 37) {
+        const std::vector<float> values = normal_vector(size, size);
+        const Bytes bytes = encode(CodecId::sparse, values);
+        std::vector<float> back(size);
+        ASSERT_TRUE(decode(CodecId::sparse, bytes, back));
+        float largest = 0;
+        for (const float value : back) largest = std::max(largest, std::abs(value));
+        ASSERT_EQ(magnitude_bound(CodecId::sparse, bytes), largest) << size;
+    }
+}
+
 TEST(TopK, bytes_that_encode_cannot_write_are_refused_and_add_nothing) {
     const std::vector<float> values = normal_vector(5000, 4);
     const Bytes bytes = *TopK{}.encode(values);
@@ -108,15 +133,21 @@ TEST(TopK, bytes_that_encode_cannot_write_are_refused_and_add_nothing) {
     EXPECT_TRUE(refused(with_float(4, INFINITY)));
     EXPECT_TRUE(refused(with_float(0, -1.0f)));
     EXPECT_TRUE(refused(with_float(0, 1e30f))) << "small above large";
-    EXPECT_TRUE(refused(with_float(120 + 4, NAN))) << "in the second chunk: nothing of the first";
+    EXPECT_TRUE(refused(with_float(88 + 4, NAN))) << "in the second chunk: nothing of the first";
     EXPECT_TRUE(refused(with_float(4, 3e38f), 2.0f));
     EXPECT_TRUE(refused(bytes, NAN));
+    constexpr std::size_t bitmap = 8 + 48;
     Bytes wrong = bytes;
-    std::swap(wrong[8], wrong[11]);  // places no longer ascend, or repeat
-    wrong[9] = wrong[12] = 0;
+    wrong[bitmap] ^= 1;  // one place more or less
     EXPECT_TRUE(refused(wrong));
     wrong = bytes;
-    wrong[120 + 8 + 1] = 0xff;  // a place beyond the last chunk of 904
+    std::fill_n(wrong.begin() + 8, 48, std::uint8_t{0});
+    std::fill_n(wrong.begin() + bitmap, 16, std::uint8_t{0});
+    std::fill_n(wrong.begin() + bitmap, 8, std::uint8_t{0xff});  // place 0, 64 times
+    EXPECT_TRUE(refused(wrong));
+    wrong = bytes;
+    const std::size_t last = 88 + 8 + 12 + 3;  // the bitmap's of 15 of 904: 15 + 14 bits
+    wrong[last] = 0x80;                        // a bit that stands for no place
     EXPECT_TRUE(refused(wrong));
     wrong = bytes;
     wrong.pop_back();

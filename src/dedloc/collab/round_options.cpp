@@ -52,7 +52,7 @@ averaging::RoundOptions round_options(const Options& options, const Planted& pla
     // A share below one whole part is not worth its messages, however small the run's parts are.
     // A part of a sparse codec is some kilobytes.
     constexpr std::uint64_t sparse_elements_min = 1u << 17;
-    if (round.codec == codec::CodecId::sparse) round.part_elements_min = sparse_elements_min;
+    if (codec::is_sparse(round.codec)) round.part_elements_min = sparse_elements_min;
     round.part_elements_min = std::min(round.part_elements_min, round.part_elements_max);
     round.samples_max = samples_max(options.run.batch);
     round.batch_target = options.run.batch.target;

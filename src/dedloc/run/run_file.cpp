@@ -265,7 +265,7 @@ void check_together(const RunFile& run, TomlReader& reader) {
                                     to_word(run.averaging.round_deadline_min),
                                     to_word(run.averaging.round_deadline_max)));
     if (run.local) check_local(run, reader);
-    if (run.averaging.codec == codec::CodecId::sparse) check_sparse(run, reader);
+    if (run.averaging.is_sparse()) check_sparse(run, reader);
     if (run.robust) check_robust(run, reader);
     if (run.access) check_access(run, reader);
     const TaskSchema* schema = find_task_schema(run.task.kind);

@@ -61,6 +61,8 @@ struct AveragingConfig {
     // they bring (docs/plan.md); false: it waits for everybody, up to its deadline,
     // and nobody rests who is late for all of them.
     bool leave_out_slow = true;
+
+    bool is_sparse() const { return codec && codec::is_sparse(*codec); }
 };
 
 // Runs in which contributions may be poisoned, by intent or by mistake (docs/robust-runs.md).
