@@ -97,14 +97,18 @@ bool GatherPhase::is_proved(const PeerId& peer, const consensus::Base& base) con
     return base.is_voter(peer) || environment_.roster.has_contributed(peer);
 }
 
+// Others have waited for longer than an answer takes.
+bool GatherPhase::delays_others() const {
+    return since_ && environment_.now() > *since_ + parts_.patience.with_answer();
+}
+
 bool GatherPhase::may_be_waited_for(const PeerId& peer, const consensus::Base& base) {
     if (base.barring(peer) != nullptr) return false;
     if (is_proved(peer, base)) return true;
     if (!environment_.roster.is_believed(peer)) return false;
     // A member that weighs nothing must not delay the others.
     const bool weightless = base.protection.rules.on && !base.weighs(peer);
-    if (weightless && since_ && environment_.now() > *since_ + parts_.patience.with_answer())
-        return false;
+    if (weightless && delays_others()) return false;
     return newcomers_.waits_for(peer, base.previous, base.voters.size(), environment_.now());
 }
 
@@ -120,8 +124,10 @@ GatherPhase::Gathered GatherPhase::look(const consensus::Base& base) {
     gathered.weighs |= own > 0 && base.weighs(environment_.me());
     gathered.weighs = gathered.weighs && makes_a_step(base);
     for (const auto& [peer, announced] : parts_.announcements.all())
-        if (announced.announce.previous == base.previous && !announced.announce.aggregator)
+        if (announced.announce.previous == base.previous && !announced.announce.aggregator) {
             gathered.here.insert(peer);
+            if (!delays_others()) newcomers_.came_in_time(peer);
+        }
     for (const PeerId& peer : environment_.roster.expected(base))
         if (!gathered.here.contains(peer) && parts_.announcements.is_waited_for(peer) &&
             may_be_waited_for(peer, base))

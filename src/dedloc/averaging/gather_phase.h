@@ -43,6 +43,7 @@ class GatherPhase final : public Phase {
     Gathered look(const consensus::Base& base);
     bool makes_a_step(const consensus::Base& base) const;
     bool is_proved(const PeerId& peer, const consensus::Base& base) const;
+    bool delays_others() const;
     bool may_be_waited_for(const PeerId& peer, const consensus::Base& base);
     void look_for_others(Gathered& gathered, const consensus::Base& base);
     void give_up_waiting(const Gathered& gathered, Duration waited);

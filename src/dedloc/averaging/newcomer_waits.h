@@ -2,7 +2,9 @@
 // nothing, and one that announces a step and never comes would cost each step its patience.
 //
 // Each is waited for in a few rounds, and of all together in a few at once and one in a while: a
-// newcomer with a slow line needs only one round to show that it is worth more. One that still
+// newcomer with a slow line needs only one round to show that it is worth more. Newcomers that come
+// in time delay nobody and cost nothing: of a robust run most members weigh nothing at first, and
+// forty that begin together are waited for each round. One that still
 // loads the state slows a leader who is alone for a minute, in which most have it: a run of short
 // steps would be gone each time it comes. After that nobody waits for it.
 //
@@ -35,9 +37,18 @@ class NewcomerWaits {
         Newcomer& newcomer = peers_[peer];
         if (newcomer.rounds > 0 && newcomer.asked_after == previous) return newcomer.waited_for;
         newcomer.asked_after = previous;
-        newcomer.waited_for = newcomer.rounds < rounds_each && take(leaders, now);
+        newcomer.tokens = newcomer.rounds < rounds_each ? take(leaders, now) : 0;
+        newcomer.waited_for = newcomer.tokens > 0;
         ++newcomer.rounds;
         return newcomer.waited_for;
+    }
+
+    // `peer` came before anybody had waited for it: it is a newcomer as on its first day.
+    void came_in_time(const PeerId& peer) {
+        const auto known = peers_.find(peer);
+        if (known == peers_.end()) return;
+        for (std::size_t i = 0; i < known->second.tokens; ++i) rounds_.give_back();
+        peers_.erase(known);
     }
 
     // Is `peer` waited for, who has no state yet?
@@ -56,13 +67,14 @@ class NewcomerWaits {
         std::uint32_t rounds = 0;
         Digest asked_after{};
         bool waited_for = false;
+        std::size_t tokens = 0;  // that the wait of this round took
     };
 
-    // One round costs as many tokens as there are leaders.
-    bool take(std::size_t leaders, TimePoint now) {
-        if (!rounds_.has(now)) return false;
-        for (std::size_t i = 0; i < leaders; ++i) (void)rounds_.take(now);
-        return true;
+    // One round costs as many tokens as there are leaders, or what is left of them.
+    std::size_t take(std::size_t leaders, TimePoint now) {
+        std::size_t taken = 0;
+        while (taken < leaders && rounds_.take(now)) ++taken;
+        return taken;
     }
 
     TokenBucket rounds_{burst, per_s};

@@ -36,6 +36,27 @@ TEST(NewcomerWaits, one_that_never_comes_is_waited_for_in_four_rounds) {
     EXPECT_EQ(waited, 4u);
 }
 
+TEST(NewcomerWaits, forty_that_come_in_time_are_waited_for_in_each_round) {
+    NewcomerWaits waits;
+    for (std::uint64_t round = 0; round < 100; ++round)
+        for (std::uint64_t i = 0; i < 40; ++i) {
+            const PeerId peer = security::toy_peer_id(i);
+            EXPECT_TRUE(waits.waits_for(peer, decision_number(round), 2, waits_begin + 1s * round));
+            waits.came_in_time(peer);
+        }
+}
+
+TEST(NewcomerWaits, coming_in_time_once_buys_no_more_than_a_first_day) {
+    NewcomerWaits waits;
+    const PeerId peer = security::toy_peer_id(1);
+    std::size_t waited = 0;
+    for (std::uint64_t i = 0; i < 100; ++i) {
+        if (waits.waits_for(peer, decision_number(i), 1, waits_begin + 1h * i)) ++waited;
+        if (i == 2) waits.came_in_time(peer);
+    }
+    EXPECT_EQ(waited, 3u + 4u);
+}
+
 // It loads for ever, over a line that is slower than the steps are made.
 TEST(NewcomerWaits, one_without_a_state_slows_nobody_for_longer_than_a_minute) {
     NewcomerWaits waits;

@@ -22,6 +22,8 @@ class TokenBucket {
         tokens_ -= 1;
         return true;
     }
+    // A token comes back where what it was taken for did not happen.
+    void give_back() { tokens_ = std::min(burst_, tokens_ + 1); }
     bool has(TimePoint now) {
         fill(now);
         return tokens_ >= 1;
