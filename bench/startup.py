@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 LIGHT = (["--version"], ["--help"], ["init", "vision_classifier", "-o", "-"],
-         ["join", "dedloc1mistyped"], ["plan", "--setup", "A"])
+         ["join", "dedloc1mistyped"], ["host", "no-such-file.toml"], ["plan", "--setup", "A"])
 PROMISE_MS = 30.0
 FIRST_SAMPLE_S = 3.0
 PATIENCE_S = 60.0

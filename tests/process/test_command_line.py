@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -24,6 +25,23 @@ class CommandLine(ProcessTest):
                                 stdout=subprocess.PIPE, text=True, check=True, timeout=20)
         self.assertIn("libcrypto", traced.stdout)
         self.assertNotIn("torch", traced.stdout)
+
+    def test_a_run_file_that_leads_nowhere_is_refused_before_libtorch_is_loaded(self) -> None:
+        """By the program alone: where a trainer is missing it says so only of what it would do."""
+        alone = self.folder / "dedloc"
+        shutil.copy(DEDLOC, alone)
+        misspelt = self.write("misspelt.toml", run_text().replace("target", "targt"))
+        whole = self.write("run.toml", run_text())
+        for words, said in (([], "say which run to host"),
+                            ([str(self.folder / "none.toml")], "none.toml"),
+                            ([misspelt], "batch.targt"),
+                            ([whole, "--set", "batch.target=none"], "batch.target")):
+            done = self.dedloc("host", *words, program=str(alone))
+            self.assertEqual(done.returncode, harness.BAD_INPUT, done.stderr)
+            self.expect_sentence(done.stderr, said)
+        if self.has_libtorch():
+            done = self.dedloc("host", whole, program=str(alone))
+            self.assertEqual(done.returncode, harness.CANNOT_COMPUTE, done.stderr)
 
     def test_an_address_takes_nothing_of_what_follows_it(self) -> None:
         """The run file and the join string stand behind the options as well as before them."""

@@ -6,9 +6,11 @@
 
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/peer_options.h"
 
 namespace dedloc::cli {
@@ -209,6 +211,8 @@ struct HostOptions {
     std::vector<std::string> settings;  // of the run file: section.key=value
 };
 int run_host(const HostOptions& options);
+// Words that do not go together, or are missing.
+std::optional<peer::Failure> what_is_not_said(const HostOptions& options);
 
 struct JoinOptions {
     peer::PeerOptions peer;

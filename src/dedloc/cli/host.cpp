@@ -100,31 +100,6 @@ void look_for_others(peer::PeerRunInput& input) {
     }
 }
 
-std::optional<peer::Failure> what_is_not_said(const HostOptions& options) {
-    if (options.run_file.empty() && options.resume.empty() && options.from.empty())
-        return peer::Failure{
-            peer::ExitCode::bad_input,
-            "say which run to host: dedloc host RUNFILE (`dedloc init` writes one)"};
-    if (!options.from.empty() && (options.run_file.empty() || !options.resume.empty()))
-        return peer::Failure{
-            peer::ExitCode::bad_input,
-            "--from begins a new run and needs its run file: dedloc host RUNFILE --from "
-            "CHECKPOINT; --resume goes on with the run of a checkpoint"};
-    if (!options.weights.empty() &&
-        (options.run_file.empty() || !options.resume.empty() || !options.from.empty()))
-        return peer::Failure{
-            peer::ExitCode::bad_input,
-            "--weights begins a new run and needs its run file alone: dedloc host RUNFILE "
-            "--weights FOLDER; `dedloc init language_model --weights FOLDER` writes one"};
-    if (!options.settings.empty() && options.run_file.empty())
-        return peer::Failure{
-            peer::ExitCode::bad_input,
-            "--set changes a run file that is given: dedloc host RUNFILE --set …; a run "
-            "that is resumed stays as it was, and --from begins another one with its "
-            "model"};
-    return std::nullopt;
-}
-
 // Reads the folder that --weights names, if it was given.
 Ok take_weights(peer::PeerRunInput& input,
                 const std::optional<run::RunFile>& given,
@@ -205,6 +180,31 @@ peer::Outcome<peer::PeerRunInput> hosting(const HostOptions& options) {
 }
 
 }  // namespace
+
+std::optional<peer::Failure> what_is_not_said(const HostOptions& options) {
+    if (options.run_file.empty() && options.resume.empty() && options.from.empty())
+        return peer::Failure{
+            peer::ExitCode::bad_input,
+            "say which run to host: dedloc host RUNFILE (`dedloc init` writes one)"};
+    if (!options.from.empty() && (options.run_file.empty() || !options.resume.empty()))
+        return peer::Failure{
+            peer::ExitCode::bad_input,
+            "--from begins a new run and needs its run file: dedloc host RUNFILE --from "
+            "CHECKPOINT; --resume goes on with the run of a checkpoint"};
+    if (!options.weights.empty() &&
+        (options.run_file.empty() || !options.resume.empty() || !options.from.empty()))
+        return peer::Failure{
+            peer::ExitCode::bad_input,
+            "--weights begins a new run and needs its run file alone: dedloc host RUNFILE "
+            "--weights FOLDER; `dedloc init language_model --weights FOLDER` writes one"};
+    if (!options.settings.empty() && options.run_file.empty())
+        return peer::Failure{
+            peer::ExitCode::bad_input,
+            "--set changes a run file that is given: dedloc host RUNFILE --set …; a run "
+            "that is resumed stays as it was, and --from begins another one with its "
+            "model"};
+    return std::nullopt;
+}
 
 int run_host(const HostOptions& options) {
     auto input = hosting(options);
