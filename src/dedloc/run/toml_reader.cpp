@@ -130,7 +130,8 @@ void TomlReader::operator()(std::string_view key, const std::uint64_t& version) 
     if (integer->get() < 0 || static_cast<std::uint64_t>(integer->get()) != version)
         fail(*node,
              fmt::format("'{}' is {} in this file, but this dedloc computes with {}; use the "
-                         "version of dedloc that the run was made with",
+                         "version of dedloc that the run was made with, as a run cannot change it, "
+                         "or begin a new run with its model: dedloc host RUNFILE --from CHECKPOINT",
                          key,
                          integer->get(),
                          version));
