@@ -159,8 +159,18 @@ class RoundPlanner {
                             double seconds,
                             bool in_grid) const;
 
+    void set_average_costs(std::vector<planner::PeerRates>& rates) const;
+
     const PlanQuestion& question_;
 };
+
+// An average that nobody has added is the contributions of all others (allreduce/gathered.h).
+void RoundPlanner::set_average_costs(std::vector<planner::PeerRates>& rates) const {
+    if (!codec::is_sparse(question_.options.codec)) return;
+    const auto contributors = std::ranges::count_if(rates, &planner::PeerRates::contributes);
+    for (planner::PeerRates& rate : rates)
+        rate.average_cost = std::max(1.0, static_cast<double>(contributors) - 1);
+}
 
 // An average goes back while later parts still come, and when the last part has come its average is
 // still to go back: the more parts, the shorter that end. Fewer where a part would take no time.
@@ -229,6 +239,7 @@ std::vector<planner::PeerRates> RoundPlanner::rates_of(
                             !partitioned.contains(peer) && !question_.not_owners.contains(peer);
         rates.push_back(rate);
     }
+    set_average_costs(rates);
     std::vector<double*> up;
     std::vector<double*> down;
     for (planner::PeerRates& rate : rates) {

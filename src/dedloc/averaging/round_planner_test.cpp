@@ -93,6 +93,24 @@ TEST_F(RoundPlannerTest, has_the_leader_own_all_where_nobody_else_may) {
     EXPECT_EQ(owned(plan(), leader()), options_.vector_count);
 }
 
+// An owner adds nothing of a sparse part: it sends each of the others what the other seven bring.
+TEST_F(RoundPlannerTest, counts_a_gathered_average_as_the_contributions_of_all_others) {
+    options_.codec = codec::CodecId::sparse;
+    const double bytes = options_.element_bytes() * 1e6;
+    const auto planned = plan_round(question());
+    ASSERT_TRUE(planned);
+    EXPECT_TRUE(allreduce::check_plan(planned->plan, options_));
+    EXPECT_NEAR(planned->event.predicted_s, 7 * bytes / 1e6, 0.01);
+    // A fast line that only helps then takes nearly all: the others send their own, and no more.
+    Announce fast;
+    fast.aggregator = fast.dialable = true;
+    fast.upload_bytes_per_s = fast.download_bytes_per_s = 1e9;
+    announces_[security::toy_peer_id(99)] = fast;
+    for (auto& [peer, announce] : announces_)
+        if (!announce.aggregator) announce.download_bytes_per_s = 1e7;
+    EXPECT_GT(owned(plan(), security::toy_peer_id(99)), 900'000u);
+}
+
 // The median of the others is assumed of a line that nobody has measured.
 TEST_F(RoundPlannerTest, names_a_measured_line_as_the_full_one_rather_than_an_assumed_one) {
     const PeerId slow = security::toy_peer_id(5);

@@ -107,7 +107,7 @@ class Explanation {
             const PeerRates& peer = peers_[i];
             constexpr double nearly = 1e-3;
             const bool up = peer.upload_per_s - (peer.contributes ? total : 0) <= nearly * total;
-            const bool down = peer.download_per_s - (peer.receives ? total : 0) <= nearly * total;
+            const bool down = peer.download_per_s - peer.receiving() * total <= nearly * total;
             if (!peer.owns_allowed)
                 hidden.push_back(i);
             else if (reach[i] <= 0)

@@ -58,7 +58,8 @@ class Search {
         for (std::size_t k = 0; k < count; ++k) {
             const std::size_t i = order_[k];
             const bool must = question_.candidates[i] == Candidate::if_it_receives;
-            if (question_.peers[i].receives && (must || question_.peers[i].download_per_s >= total))
+            if (question_.peers[i].receives && (must || question_.peers[i].download_per_s >=
+                                                            question_.peers[i].receiving() * total))
                 trial.parts[i] = Part::receives;
         }
         DEDLOC_TRY(total, total_of(trial.parts));

@@ -117,8 +117,8 @@ class LinkProgramme {
         const Counts counts = count(peers_);
         for (std::size_t i = 0; i < peers_.size(); ++i) {
             const PeerRates& peer = peers_[i];
-            const double c = peer.contributes ? 1 : 0;
-            const double r = peer.receives ? 1 : 0;
+            const double c = peer.contributing();
+            const double r = peer.receiving();
             add_rate_row(i, c, counts.receivers - r - c, peer.upload_per_s);
             add_rate_row(i, r, counts.contributors - c - r, peer.download_per_s);
         }
@@ -132,11 +132,12 @@ class LinkProgramme {
             const std::size_t from = owner_of_peer_[link.from];
             if (to == none || from == none) continue;
             const double bound = link.per_s / unit_;
-            if (rows_[to].bound + rows_[from].bound <= bound) continue;
+            const double r = peers_[link.to].receiving();
+            if (rows_[to].bound + r * rows_[from].bound <= bound) continue;
             rows_.push_back({.first = to,
                              .first_factor = 1,
                              .second = from,
-                             .second_factor = 1,
+                             .second_factor = r,
                              .bound = bound});
         }
     }
@@ -343,7 +344,7 @@ bool links_hold(std::span<const PeerRates> peers,
                 const std::vector<double>& rates) {
     return std::all_of(links.begin(), links.end(), [&](const LinkLimit& link) {
         const double c = peers[link.from].contributes ? rates[link.to] : 0;
-        const double r = peers[link.to].receives ? rates[link.from] : 0;
+        const double r = peers[link.to].receiving() * rates[link.from];
         return c + r <= link.per_s;
     });
 }

@@ -30,8 +30,8 @@ void narrow(Bounds& bounds, double base, double coefficient, double rate, double
 }
 
 Bounds bounds_of(const PeerRates& peer, const Counts& counts, double limit, double total) {
-    const double c = peer.contributes ? 1 : 0;
-    const double r = peer.receives ? 1 : 0;
+    const double c = peer.contributing();
+    const double r = peer.receiving();
     Bounds bounds{.low = 0, .high = std::min(limit, total), .slope = limit > total ? 1.0 : 0.0};
     narrow(bounds, c, counts.receivers - r - c, peer.upload_per_s, total);
     narrow(bounds, r, counts.contributors - c - r, peer.download_per_s, total);
@@ -69,10 +69,11 @@ double total_bound(std::span<const PeerRates> peers, const Counts& counts) {
     double bound = 0;
     for (const PeerRates& peer : peers) bound += peer.download_per_s;
     for (const PeerRates& peer : peers) {
-        const double c = peer.contributes ? 1 : 0;
-        const double r = peer.receives ? 1 : 0;
+        const double c = peer.contributing();
+        const double r = peer.receiving();
         if (c > 0 && counts.receivers - r - c >= 0) bound = std::min(bound, peer.upload_per_s);
-        if (r > 0 && counts.contributors - c - r >= 0) bound = std::min(bound, peer.download_per_s);
+        if (r > 0 && counts.contributors - c - r >= 0)
+            bound = std::min(bound, peer.download_per_s / r);
     }
     return bound;
 }
@@ -158,8 +159,8 @@ std::vector<double> with_most_room(std::span<const PeerRates> peers,
 Counts count(std::span<const PeerRates> peers) {
     Counts counts;
     for (const PeerRates& peer : peers) {
-        counts.contributors += peer.contributes ? 1 : 0;
-        counts.receivers += peer.receives ? 1 : 0;
+        counts.contributors += peer.contributing();
+        counts.receivers += peer.receiving();
     }
     return counts;
 }
@@ -196,7 +197,9 @@ OwnerLimits limits_of_links(std::span<const PeerRates> peers,
     for (const LinkLimit& link : links) {
         // c_i m_k + r_k m_i <= t: each of the two alone.
         if (peers[link.from].contributes) limits[link.to] = std::min(limits[link.to], link.per_s);
-        if (peers[link.to].receives) limits[link.from] = std::min(limits[link.from], link.per_s);
+        if (peers[link.to].receives)
+            limits[link.from] =
+                std::min(limits[link.from], link.per_s / peers[link.to].receiving());
     }
     return limits;
 }

@@ -21,7 +21,7 @@ Ok check_network(std::span<const PeerRates> peers,
 
 struct Counts {
     double contributors = 0;  // C
-    double receivers = 0;     // R
+    double receivers = 0;     // R, each by what its average costs
 };
 Counts count(std::span<const PeerRates> peers);
 

@@ -32,8 +32,8 @@ double seconds_server(std::span<const PeerRates> peers,
     std::size_t best = peers.size();
     double best_time = unlimited;
     for (std::size_t i = 0; i < peers.size(); ++i) {
-        const double sends = counts.receivers - (peers[i].receives ? 1 : 0);
-        const double hears = counts.contributors - (peers[i].contributes ? 1 : 0);
+        const double sends = counts.receivers - peers[i].receiving();
+        const double hears = counts.contributors - peers[i].contributing();
         const double time = std::max({sends > 0 ? sends / peers[i].upload_per_s : 0,
                                       hears > 0 ? hears / peers[i].download_per_s : 0,
                                       1 / reach[i]});

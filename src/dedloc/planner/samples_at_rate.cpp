@@ -45,7 +45,7 @@ class Knapsack {
     double capacity(std::size_t i, bool contributes, double contributors) const {
         const PeerRates& peer = peers_[i];
         const double c = contributes ? 1 : 0;
-        const double r = peer.receives ? 1 : 0;
+        const double r = peer.receiving();
         double most = peer.owns_allowed ? total_ : 0;
         const auto bound = [&](double room, double factor) {
             if (factor > 0)

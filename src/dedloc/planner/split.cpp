@@ -201,8 +201,9 @@ Transfer transfer(std::span<const PeerRates> peers,
                   std::size_t from,
                   std::size_t to) {
     if (from == to) return {};
+    const double average = peers[to].receiving() * static_cast<double>(part_elements[from]);
     return {.gradient_elements = peers[from].contributes ? part_elements[to] : 0,
-            .average_elements = peers[to].receives ? part_elements[from] : 0};
+            .average_elements = static_cast<std::uint64_t>(std::llround(average))};
 }
 
 std::vector<Traffic> traffic(std::span<const PeerRates> peers,
@@ -214,8 +215,8 @@ std::vector<Traffic> traffic(std::span<const PeerRates> peers,
     all.reserve(peers.size());
     for (std::size_t i = 0; i < peers.size(); ++i) {
         const auto part = static_cast<double>(part_elements[i]);
-        const double c = peers[i].contributes ? 1 : 0;
-        const double r = peers[i].receives ? 1 : 0;
+        const double c = peers[i].contributing();
+        const double r = peers[i].receiving();
         all.push_back({.sent_elements = c * (total - part) + (counts.receivers - r) * part,
                        .received_elements = r * (total - part) + (counts.contributors - c) * part});
     }

@@ -7,6 +7,7 @@
 //     upload     c_i (X - m_i) + (R - r_i) m_i <= u_i
 //     download   r_i (X - m_i) + (C - c_i) m_i <= d_i
 //     link i->k  c_i m_k + r_k m_i             <= t_ik   (only where there is a limit)
+// Where an average costs more than a contribution, r_i and R count by that (PeerRates).
 // Without limits of links X is found by bisection down to the last bit (optimum.h), with them by
 // the dual simplex method (link_programme.cpp). Special cases come out by themselves: equal links
 // give a butterfly all-reduce, one fast peer a parameter server, fast aggregators BytePS, and slow
@@ -47,6 +48,13 @@ struct PeerRates {
     bool contributes = true;    // c_i: sends a gradient
     bool receives = true;       // r_i: needs the average
     bool owns_allowed = true;   // false: nobody can dial it, or the group distrusts it
+    // This is how many times as long as a contribution an average is, for all alike. Owners that
+    // pass on what came instead of adding it (allreduce/gathered.h) send the others' contributions.
+    double average_cost = 1;
+
+    // These are the formulas' r_i and c_i.
+    double receiving() const { return receives ? average_cost : 0; }
+    double contributing() const { return contributes ? 1 : 0; }
 };
 
 // The link from one peer to another carries this; 0: it cannot be reached.

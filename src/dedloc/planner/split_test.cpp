@@ -57,6 +57,30 @@ TEST(Split, the_papers_four_networks) {
     EXPECT_NEAR(share(*server, 16), 0.87, 0.01) << "nearly a parameter server";
 }
 
+// Averages of 15 contributions each: a home sends what it brings, and its part of what the others
+// bring to all of them.
+TEST(Split, averages_that_nobody_adds_cost_the_contributions_of_all_others) {
+    auto homes = repeat(16, {.upload_per_s = 1000, .download_per_s = 10'000});
+    for (PeerRates& home : homes) home.average_cost = 15;
+    const auto split = split_elements(homes, 160'000);
+    ASSERT_TRUE(split);
+    for (const std::uint64_t part : split->part_elements) EXPECT_EQ(part, 10'000u);
+    EXPECT_NEAR(split->seconds, (150'000 + 15 * 15 * 10'000) / 1000.0, 1e-6);
+    for (const Traffic& one : traffic(homes, split->part_elements)) {
+        EXPECT_NEAR(one.sent_elements, 15 * 160'000, 1);
+        EXPECT_NEAR(one.received_elements, 15 * 160'000, 1);
+    }
+    // A fast line that only helps takes it all: each home then sends no more than its own.
+    homes.push_back({.upload_per_s = 1e7,
+                     .download_per_s = 1e7,
+                     .contributes = false,
+                     .receives = false,
+                     .average_cost = 15});
+    const auto helped = split_elements(homes, 160'000);
+    ASSERT_TRUE(helped);
+    EXPECT_NEAR(helped->seconds, 15 * 160'000 / 10'000.0, 1);
+}
+
 TEST(Split, who_has_hardly_room_beside_its_own_contribution_owns_nothing_while_others_have) {
     // Set-up C as peers measure it: every rate a few percent off.
     auto peers = repeat(8, megabits(1000, 1000)) + repeat(16, megabits(200, 195));
