@@ -6,7 +6,7 @@
 // (register_task_schema) before main() begins:
 //
 //   struct ModelKeys {
-//       std::uint64_t hidden = 1024;
+//       std::int64_t hidden = 1024;  // or std::uint64_t, double, bool, std::string
 //       template <typename Visitor, typename Self>
 //       static void fields(Visitor& visit, Self& self) {
 //           visit("hidden", self.hidden, Integers{1, 1u << 20}, "width of a layer");
@@ -103,6 +103,10 @@ std::vector<Section> complete_sections(const TaskConfig& task);
 
 namespace detail {
 
+// Sizes that libtorch takes are signed. In a section they are whole numbers like others.
+template <typename Value>
+using Stored = std::conditional_t<std::is_same_v<Value, std::int64_t>, std::uint64_t, Value>;
+
 struct SchemaCollector {
     SectionSchema schema;
 
@@ -115,8 +119,10 @@ struct SchemaCollector {
     }
     template <typename Value>
     void add(std::string_view key, const Value& value, SectionRule rule, std::string_view comment) {
-        schema.fields.push_back(
-            {std::string(key), SectionValue(value), std::move(rule), std::string(comment)});
+        schema.fields.push_back({std::string(key),
+                                 SectionValue(Stored<Value>(value)),
+                                 std::move(rule),
+                                 std::string(comment)});
     }
 };
 
@@ -131,7 +137,8 @@ struct KeysReader {
     template <typename Value>
     void take(std::string_view key, Value& value) {
         const SectionValue* found = section.find(key);
-        if (const Value* typed = found ? std::get_if<Value>(found) : nullptr) value = *typed;
+        if (const auto* typed = found ? std::get_if<Stored<Value>>(found) : nullptr)
+            value = static_cast<Value>(*typed);
     }
 };
 

@@ -10,9 +10,11 @@
 #include <cstdint>
 
 #include "dedloc/base/result.h"
+#include "dedloc/run/field_rules.h"
 
 namespace dedloc::tasks {
 
+// The keys of [albert], and task.model.
 struct AlbertConfig {
     std::int64_t vocabulary = 30'000;
     std::int64_t embedding = 128;  // width of the factorised embedding
@@ -26,9 +28,26 @@ struct AlbertConfig {
     double classifier_dropout = 0.1;  // before the sentence-order head
     // The second run's model (sahajBERT-XL): half of the wide layer gates the other, positions turn
     // queries and keys instead of being learned, and heads read the first piece's state as it is.
-    bool xl = false;
+    bool xl = false;  // task.model
 
     friend bool operator==(const AlbertConfig&, const AlbertConfig&) = default;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        using run::Integers;
+        using run::Numbers;
+        constexpr std::uint64_t size_max = 1u << 20;
+        visit("vocabulary", self.vocabulary, Integers{6, size_max}, "at least the tokenizer's");
+        visit("embedding", self.embedding, Integers{1, size_max});
+        visit("hidden", self.hidden, Integers{1, size_max});
+        visit("layers", self.layers, Integers{1, 1024});
+        visit("heads", self.heads, Integers{1, size_max});
+        visit("feed_forward", self.feed_forward, Integers{1, size_max});
+        visit("positions", self.positions, Integers{8, 8192}, "at least text.length");
+        visit("dropout", self.dropout, Numbers{0, 0.99});
+        visit("attention_dropout", self.attention_dropout, Numbers{0, 0.99});
+        visit("classifier_dropout", self.classifier_dropout, Numbers{0, 0.99});
+    }
 };
 
 inline constexpr std::int64_t albert_token_types = 2;

@@ -10,27 +10,16 @@
 namespace dedloc::tasks {
 
 Result<AlbertConfig> albert_sizes(const run::TaskConfig& task) {
-    const auto keys = run::keys_of<AlbertKeys>(task, albert_section_name);
-    AlbertConfig sizes;
-    sizes.vocabulary = static_cast<std::int64_t>(keys.vocabulary);
-    sizes.embedding = static_cast<std::int64_t>(keys.embedding);
-    sizes.hidden = static_cast<std::int64_t>(keys.hidden);
-    sizes.layers = static_cast<std::int64_t>(keys.layers);
-    sizes.heads = static_cast<std::int64_t>(keys.heads);
-    sizes.feed_forward = static_cast<std::int64_t>(keys.feed_forward);
-    sizes.positions = static_cast<std::int64_t>(keys.positions);
-    sizes.dropout = keys.dropout;
-    sizes.attention_dropout = keys.attention_dropout;
-    sizes.classifier_dropout = keys.classifier_dropout;
+    auto sizes = run::keys_of<AlbertConfig>(task, albert_section_name);
     sizes.xl = task.model == "albert_xl";
     DEDLOC_TRY_VOID(check(sizes));
     const TextKeys text = text_keys(task);
-    if (text.columns_max() > keys.positions)
+    if (std::cmp_greater(text.columns_max(), sizes.positions))
         return make_error(ErrorKind::bad_input,
                           "text.length: {} tokens (padded to {}) do not fit albert.positions = {}",
                           text.length,
                           text.columns_max(),
-                          keys.positions);
+                          sizes.positions);
     return sizes;
 }
 
@@ -195,7 +184,7 @@ RunTemplate albert_template() {
 TaskKind albert_kind() {
     TaskKind kind;
     kind.schema.kind = "albert";
-    kind.schema.sections = {run::section_schema<AlbertKeys>(albert_section_name),
+    kind.schema.sections = {run::section_schema<AlbertConfig>(albert_section_name),
                             run::section_schema<TextKeys>(text_section_name)};
     kind.schema.check = [](const run::TaskConfig& task) -> Ok {
         DEDLOC_TRY_VOID(albert_sizes(task));

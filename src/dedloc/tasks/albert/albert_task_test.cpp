@@ -48,13 +48,13 @@ class AlbertTaskTest : public testing::Test {
     }
 
     struct Keys {
-        AlbertKeys albert{.vocabulary = 64,
-                          .embedding = 16,
-                          .hidden = 32,
-                          .layers = 2,
-                          .heads = 2,
-                          .feed_forward = 64,
-                          .positions = 32};
+        AlbertConfig albert{.vocabulary = 64,
+                            .embedding = 16,
+                            .hidden = 32,
+                            .layers = 2,
+                            .heads = 2,
+                            .feed_forward = 64,
+                            .positions = 32};
         TextKeys text{.tokenizer = "vocabulary=50",
                       .length = 32,
                       .held_out = 0.2,

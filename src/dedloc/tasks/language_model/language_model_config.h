@@ -10,15 +10,18 @@
 
 #pragma once
 #include <cstdint>
+#include <string_view>
 
 #include "dedloc/base/result.h"
+#include "dedloc/run/field_rules.h"
 
 namespace dedloc::tasks {
 
 enum class DecoderFamily { gpt2, llama };
 
+// The keys of [language_model], and task.model.
 struct DecoderConfig {
-    DecoderFamily family = DecoderFamily::gpt2;
+    DecoderFamily family = DecoderFamily::gpt2;  // task.model
     std::int64_t vocabulary = 50'257;
     std::int64_t hidden = 768;
     std::int64_t layers = 12;
@@ -33,6 +36,34 @@ struct DecoderConfig {
 
     std::int64_t head_width() const { return hidden / heads; }
     friend bool operator==(const DecoderConfig&, const DecoderConfig&) = default;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        using run::Integers;
+        using run::Numbers;
+        constexpr std::uint64_t size_max = 1u << 20;
+        visit("vocabulary", self.vocabulary, Integers{8, size_max}, "at least the tokenizer's");
+        visit("hidden", self.hidden, Integers{2, size_max});
+        visit("layers", self.layers, Integers{1, 1024});
+        visit("heads", self.heads, Integers{1, size_max});
+        visit("key_value_heads",
+              self.key_value_heads,
+              Integers{1, size_max},
+              "llama: fewer than heads share keys and values; gpt2: as many");
+        visit("feed_forward", self.feed_forward, Integers{1, size_max});
+        visit("positions", self.positions, Integers{8, 8192}, "at least text.length");
+        visit("tied",
+              self.tied,
+              std::string_view(
+                  "true: the word embedding is the last product as well; false: a llama only"));
+        visit("rope_base", self.rope_base, Numbers{1, 1e9}, "of rotary positions: llama");
+        visit("norm_epsilon", self.norm_epsilon, Numbers{1e-12, 1e-2});
+        visit(
+            "recompute",
+            self.recompute,
+            std::string_view("true: layers are computed again on the way back; a third more time, "
+                             "a tenth of the memory for activations"));
+    }
 };
 
 inline constexpr double decoder_initial_deviation = 0.02;

@@ -26,7 +26,7 @@ struct TemplateSizes {
 };
 
 std::string model_settings(const TemplateSizes& of) {
-    const LanguageModelKeys keys = keys_from(of.model);
+    const DecoderConfig& keys = of.model;
     return fmt::format(R"(name = "my-run"
 
 [task]
@@ -49,7 +49,7 @@ rope_base = {:.1f}
 norm_epsilon = {}
 recompute = {}
 )",
-                       of.model.family == DecoderFamily::gpt2 ? gpt2_name : llama_name,
+                       keys.family == DecoderFamily::gpt2 ? gpt2_name : llama_name,
                        keys.vocabulary,
                        keys.hidden,
                        keys.layers,
@@ -229,7 +229,7 @@ Result<std::string> settings_for_folder(const std::string& folder) {
 TaskKind language_model_kind() {
     TaskKind kind;
     kind.schema.kind = "language_model";
-    kind.schema.sections = {run::section_schema<LanguageModelKeys>(language_model_section_name),
+    kind.schema.sections = {run::section_schema<DecoderConfig>(language_model_section_name),
                             run::section_schema<PackedTextKeys>(text_section_name)};
     kind.schema.check = [](const run::TaskConfig& task) -> Ok {
         DEDLOC_TRY_VOID(decoder_sizes(task));

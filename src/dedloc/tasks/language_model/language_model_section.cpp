@@ -1,5 +1,7 @@
 #include "dedloc/tasks/language_model/language_model_section.h"
 
+#include <utility>
+
 namespace dedloc::tasks {
 
 PackedTextKeys packed_text_keys(const run::TaskConfig& task) {
@@ -14,43 +16,16 @@ Result<DecoderConfig> decoder_sizes(const run::TaskConfig& task) {
                           task.model,
                           gpt2_name,
                           llama_name);
-    const auto keys = run::keys_of<LanguageModelKeys>(task, language_model_section_name);
-    DecoderConfig sizes;
+    auto sizes = run::keys_of<DecoderConfig>(task, language_model_section_name);
     sizes.family = task.model == llama_name ? DecoderFamily::llama : DecoderFamily::gpt2;
-    sizes.vocabulary = static_cast<std::int64_t>(keys.vocabulary);
-    sizes.hidden = static_cast<std::int64_t>(keys.hidden);
-    sizes.layers = static_cast<std::int64_t>(keys.layers);
-    sizes.heads = static_cast<std::int64_t>(keys.heads);
-    sizes.key_value_heads = static_cast<std::int64_t>(keys.key_value_heads);
-    sizes.feed_forward = static_cast<std::int64_t>(keys.feed_forward);
-    sizes.positions = static_cast<std::int64_t>(keys.positions);
-    sizes.tied = keys.tied;
-    sizes.rope_base = keys.rope_base;
-    sizes.norm_epsilon = keys.norm_epsilon;
-    sizes.recompute = keys.recompute;
     DEDLOC_TRY_VOID(check(sizes));
     const PackedTextKeys text = packed_text_keys(task);
-    if (text.length > keys.positions)
+    if (std::cmp_greater(text.length, sizes.positions))
         return make_error(ErrorKind::bad_input,
                           "text.length: {} tokens do not fit language_model.positions = {}",
                           text.length,
-                          keys.positions);
+                          sizes.positions);
     return sizes;
-}
-
-LanguageModelKeys keys_from(const DecoderConfig& sizes) {
-    const auto natural = [](std::int64_t size) { return static_cast<std::uint64_t>(size); };
-    return {.vocabulary = natural(sizes.vocabulary),
-            .hidden = natural(sizes.hidden),
-            .layers = natural(sizes.layers),
-            .heads = natural(sizes.heads),
-            .key_value_heads = natural(sizes.key_value_heads),
-            .feed_forward = natural(sizes.feed_forward),
-            .positions = natural(sizes.positions),
-            .tied = sizes.tied,
-            .rope_base = sizes.rope_base,
-            .norm_epsilon = sizes.norm_epsilon,
-            .recompute = sizes.recompute};
 }
 
 Result<text::LanguageDataConfig> language_data_config(const run::TaskConfig& task) {

@@ -43,15 +43,14 @@ class LanguageModelTest : public testing::Test {
     static run::TaskConfig config(const std::string& model = "llama") {
         run::TaskConfig made{
             .kind = "language_model", .model = model, .data = "text:books?documents=paragraph"};
-        made.set_section(
-            run::section_from(language_model_section_name,
-                              LanguageModelKeys{.vocabulary = 320,
-                                                .hidden = 32,
-                                                .layers = 2,
-                                                .heads = 4,
-                                                .key_value_heads = model == "gpt2" ? 4ull : 2ull,
-                                                .feed_forward = 64,
-                                                .positions = 64}));
+        made.set_section(run::section_from(language_model_section_name,
+                                           DecoderConfig{.vocabulary = 320,
+                                                         .hidden = 32,
+                                                         .layers = 2,
+                                                         .heads = 4,
+                                                         .key_value_heads = model == "gpt2" ? 4 : 2,
+                                                         .feed_forward = 64,
+                                                         .positions = 64}));
         made.set_section(
             run::section_from(text_section_name,
                               PackedTextKeys{.tokenizer = "kind=byte_bpe&vocabulary=320",
@@ -210,7 +209,7 @@ TEST_F(LanguageModelTest, says_what_does_not_fit) {
     wrong.set_section(run::section_from(text_section_name, keys));
     EXPECT_NE(problem(wrong).find("text.length"), std::string::npos);
     wrong = config();
-    auto sizes = run::keys_of<LanguageModelKeys>(wrong, language_model_section_name);
+    auto sizes = run::keys_of<DecoderConfig>(wrong, language_model_section_name);
     sizes.vocabulary = 260;
     wrong.set_section(run::section_from(language_model_section_name, sizes));
     EXPECT_NE(problem(wrong).find("language_model.vocabulary"), std::string::npos);

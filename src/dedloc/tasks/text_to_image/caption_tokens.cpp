@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <utility>
 
 #include "dedloc/base/file.h"
 #include "dedloc/base/log.h"
@@ -73,18 +74,20 @@ Result<torch::Tensor> pixels_of(const images::ImageFolder& folder,
     return torch::cat(all);
 }
 
-Digest recipe_key(const Digest& pictures, const run::TaskConfig& config) {
-    const PicturesKeys keys = pictures_keys(config);
+Digest recipe_key(const Digest& pictures,
+                  const PicturesKeys& keys,
+                  std::int64_t words,
+                  std::uint64_t seed) {
     const std::string text = fmt::format("dedloc/image-codes/1 {} {} {} {} {} {} {} {} {}",
                                          pictures.hex(),
-                                         keys.side,
-                                         keys.codes_side,
-                                         keys.codes,
-                                         keys.codes_width,
+                                         keys.sizes.side,
+                                         keys.sizes.codes_side,
+                                         keys.sizes.codes,
+                                         keys.sizes.width,
                                          keys.codes_steps,
                                          keys.held_out,
-                                         text_to_image_keys(config).words,
-                                         config.seed);
+                                         words,
+                                         seed);
     return security::sha256(as_bytes(text));
 }
 
@@ -92,13 +95,12 @@ class Opening {
   public:
     Opening(const run::TaskConfig& config,
             const TaskOptions& options,
-            const ImageCodesConfig& sizes,
+            const TextToImageConfig& model,
             std::shared_ptr<const images::ImageFolder> folder)
         : config_(config),
           options_(options),
           keys_(pictures_keys(config)),
-          text_(text_to_image_keys(config)),
-          sizes_(sizes),
+          model_(model),
           folder_(std::move(folder)),
           held_out_(held_out_of(*folder_, keys_.held_out)),
           train_(others_than(held_out_, folder_->entries().size())) {}
@@ -109,7 +111,8 @@ class Opening {
     Result<std::shared_ptr<const PictureCodec>> codec() const;
     Result<Bytes> train() const;
     Result<CaptionWords> words() const {
-        return CaptionWords::of(captions_of(*folder_, train_), text_.words - 2);
+        return CaptionWords::of(captions_of(*folder_, train_),
+                                static_cast<std::size_t>(model_.text_vocabulary - 2));
     }
     // [pictures, codes] int32, of all pictures of the folder.
     Result<torch::Tensor> codes_of_all(const PictureCodec& codec) const;
@@ -122,15 +125,14 @@ class Opening {
     const run::TaskConfig& config_;
     const TaskOptions& options_;
     PicturesKeys keys_;
-    TextToImageKeys text_;
-    ImageCodesConfig sizes_;
+    TextToImageConfig model_;
     std::shared_ptr<const images::ImageFolder> folder_;
     Indices held_out_;
     Indices train_;
 };
 
 Result<Bytes> Opening::train() const {
-    const auto bytes_each = static_cast<std::size_t>(3 * sizes_.side * sizes_.side);
+    const auto bytes_each = static_cast<std::size_t>(3 * keys_.sizes.side * keys_.sizes.side);
     const std::size_t most = std::max<std::size_t>(codec_pictures_bytes_max / bytes_each, 1);
     const std::size_t stride = (train_.size() + most - 1) / most;
     Indices seen;
@@ -140,11 +142,11 @@ Result<Bytes> Opening::train() const {
         "training the image codes on {} pictures, {} steps; the next time they are in the cache",
         seen.size(),
         keys_.codes_steps);
-    DEDLOC_TRY(const torch::Tensor pixels, pixels_of(*folder_, seen, sizes_.side));
+    DEDLOC_TRY(const torch::Tensor pixels, pixels_of(*folder_, seen, keys_.sizes.side));
     DEDLOC_TRY(const CaptionWords words, this->words());
     return train_codec(pixels,
                        words,
-                       {.sizes = sizes_,
+                       {.sizes = keys_.sizes,
                         .steps = keys_.codes_steps,
                         .seed = config_.seed,
                         .progress = [this](std::uint64_t step) {
@@ -156,7 +158,7 @@ Result<std::shared_ptr<const PictureCodec>> Opening::codec() const {
     DEDLOC_TRY(const auto wanted, codes_hash_of(config_));
     if (wanted) {
         const auto file = kept_codes(*wanted);
-        if (file) return PictureCodec::parse(*file, sizes_);
+        if (file) return PictureCodec::parse(*file, keys_.sizes);
         if (!options_.unprepared)
             return make_error(ErrorKind::not_found,
                               "the run's image codes ({}…) are not on this machine, and no peer "
@@ -164,28 +166,29 @@ Result<std::shared_ptr<const PictureCodec>> Opening::codec() const {
                               wanted->short_hex(),
                               file.error().message());
     }
-    const Digest key = recipe_key(folder_->fingerprint(), config_);
+    const Digest key =
+        recipe_key(folder_->fingerprint(), keys_, model_.text_vocabulary, config_.seed);
     if (const auto made = trained_codes(key)) {
-        DEDLOC_TRY(auto codec, PictureCodec::parse(*made, sizes_));
+        DEDLOC_TRY(auto codec, PictureCodec::parse(*made, keys_.sizes));
         DEDLOC_TRY_VOID(keep_codes(codec->hash(), codec->file()));
         return codec;
     }
     if (options_.unprepared) {
         DEDLOC_TRY(CaptionWords words, this->words());
-        return PictureCodec::untrained(sizes_, std::move(words));
+        return PictureCodec::untrained(keys_.sizes, std::move(words));
     }
     DEDLOC_TRY(const Bytes file, train_codes(key, [this] { return train(); }));
-    return PictureCodec::parse(file, sizes_);
+    return PictureCodec::parse(file, keys_.sizes);
 }
 
 Result<torch::Tensor> Opening::encode_all(const PictureCodec& codec) const {
     const auto count = static_cast<std::int64_t>(folder_->entries().size());
-    torch::Tensor all = torch::zeros({count, sizes_.length()}, torch::kInt32);
+    torch::Tensor all = torch::zeros({count, keys_.sizes.length()}, torch::kInt32);
     for (std::int64_t begin = 0; begin < count; begin += encode_batch) {
         const std::int64_t end = std::min(begin + encode_batch, count);
         Indices indices(static_cast<std::size_t>(end - begin));
         std::iota(indices.begin(), indices.end(), static_cast<std::size_t>(begin));
-        DEDLOC_TRY(const torch::Tensor pixels, pixels_of(*folder_, indices, sizes_.side));
+        DEDLOC_TRY(const torch::Tensor pixels, pixels_of(*folder_, indices, keys_.sizes.side));
         all.slice(0, begin, end).copy_(codec.encode(pixels.to(torch::kFloat32) / 255));
         tell("turning pictures into codes",
              static_cast<std::size_t>(end),
@@ -197,16 +200,16 @@ Result<torch::Tensor> Opening::encode_all(const PictureCodec& codec) const {
 // In the cache as 16 bits a code.
 Result<torch::Tensor> Opening::codes_of_all(const PictureCodec& codec) const {
     const auto count = static_cast<std::int64_t>(folder_->entries().size());
-    if (codec.file().empty()) return torch::zeros({count, sizes_.length()}, torch::kInt32);
+    if (codec.file().empty()) return torch::zeros({count, keys_.sizes.length()}, torch::kInt32);
     DEDLOC_TRY(const std::string cache, text::default_cache_directory());
     const std::string path = fmt::format(
         "{}/pictures-{}-{}.codes", cache, codec.hash().short_hex(), folder_->fingerprint().hex());
-    const auto bytes = static_cast<std::size_t>(2 * count * sizes_.length());
+    const auto bytes = static_cast<std::size_t>(2 * count * keys_.sizes.length());
     if (const auto kept = base::read_file(path, bytes); kept && kept->size() == bytes) {
-        torch::Tensor codes = torch::empty({count, sizes_.length()}, torch::kInt16);
+        torch::Tensor codes = torch::empty({count, keys_.sizes.length()}, torch::kInt16);
         std::copy(kept->begin(), kept->end(), static_cast<char*>(codes.data_ptr()));
         codes = codes.to(torch::kInt32).bitwise_and(0xFFFF);
-        if (codes.max().item<std::int64_t>() < sizes_.codes) return codes;
+        if (codes.max().item<std::int64_t>() < keys_.sizes.codes) return codes;
     }
     DEDLOC_TRY(const torch::Tensor codes, encode_all(codec));
     const auto narrow = codes.to(torch::kInt16).contiguous();
@@ -220,8 +223,10 @@ TokenRows Opening::rows(const PictureCodec& codec,
                         const torch::Tensor& codes,
                         const Indices& of) const {
     const std::vector<std::int64_t> numbers(of.begin(), of.end());
-    return {.captions = word_rows(codec.words(), captions_of(*folder_, of), text_.text_length),
-            .codes = codes.index_select(0, torch::tensor(numbers))};
+    return {
+        .captions = word_rows(
+            codec.words(), captions_of(*folder_, of), static_cast<std::size_t>(model_.text_length)),
+        .codes = codes.index_select(0, torch::tensor(numbers))};
 }
 
 Result<std::shared_ptr<const CaptionTokens>> Opening::tokens() {
@@ -239,10 +244,10 @@ Result<std::shared_ptr<const CaptionTokens>> Opening::tokens() {
                           held_out_.size());
     auto tokens = std::make_shared<CaptionTokens>();
     DEDLOC_TRY(tokens->codec, codec());
-    if (tokens->codec->words().size() > text_.words)
+    if (std::cmp_greater(tokens->codec->words().size(), model_.text_vocabulary))
         return make_error(ErrorKind::bad_input,
                           "text_to_image.words: {} are less than the {} of the run's image codes",
-                          text_.words,
+                          model_.text_vocabulary,
                           tokens->codec->words().size());
     DEDLOC_TRY(const torch::Tensor codes, codes_of_all(*tokens->codec));
     tokens->train = rows(*tokens->codec, codes, train_);
@@ -257,8 +262,8 @@ Result<std::shared_ptr<const CaptionTokens>> Opening::tokens() {
 
 // Random numbers in the right places, for sizes and times.
 Result<std::shared_ptr<const CaptionTokens>> made_up(const run::TaskConfig& config,
-                                                     const ImageCodesConfig& sizes) {
-    const TextToImageKeys keys = text_to_image_keys(config);
+                                                     const TextToImageConfig& model) {
+    const ImageCodesConfig sizes = pictures_keys(config).sizes;
     auto generator = at::detail::createCPUGenerator(config.seed);
     const auto rows = [&](std::int64_t length, std::int64_t numbers) {
         return torch::empty({made_up_rows, length})
@@ -268,8 +273,7 @@ Result<std::shared_ptr<const CaptionTokens>> made_up(const run::TaskConfig& conf
             .clamp_max(numbers - 1);
     };
     auto tokens = std::make_shared<CaptionTokens>();
-    tokens->train = {.captions = rows(static_cast<std::int64_t>(keys.text_length),
-                                      static_cast<std::int64_t>(keys.words)),
+    tokens->train = {.captions = rows(model.text_length, model.text_vocabulary),
                      .codes = rows(sizes.length(), sizes.codes)};
     tokens->held_out = tokens->train;
     DEDLOC_TRY(const auto hash, codes_hash_of(config));
@@ -289,9 +293,10 @@ Result<std::shared_ptr<const CaptionTokens>> made_up(const run::TaskConfig& conf
 
 Result<std::shared_ptr<const CaptionTokens>> CaptionTokens::open(const run::TaskConfig& config,
                                                                  const TaskOptions& options) {
-    DEDLOC_TRY(const ImageCodesConfig sizes, image_codes_sizes(config));
+    DEDLOC_TRY_VOID(image_codes_sizes(config));
+    DEDLOC_TRY(const TextToImageConfig model, text_to_image_sizes(config));
     if (options.data_directory.empty()) {
-        if (options.unprepared) return made_up(config, sizes);
+        if (options.unprepared) return made_up(config, model);
         return make_error(ErrorKind::not_found,
                           "say with --data which folder has the pictures and captions.jsonl (for "
                           "a try: `dedloc data emoji FOLDER` makes one)");
@@ -299,7 +304,7 @@ Result<std::shared_ptr<const CaptionTokens>> CaptionTokens::open(const run::Task
     DEDLOC_TRY(
         auto folder,
         open_pictures(options, "pictures.pictures_hash", pictures_keys(config).pictures_hash));
-    Opening opening(config, options, sizes, std::move(folder));
+    Opening opening(config, options, model, std::move(folder));
     return opening.tokens();
 }
 

@@ -2,23 +2,27 @@
 
 #pragma once
 #include <cstdint>
+#include <string_view>
 
 #include "dedloc/base/result.h"
+#include "dedloc/run/field_rules.h"
 
 namespace dedloc::tasks {
 
-// Defaults are those of "Training Transformers Together".
+// The keys of [text_to_image], and sizes that follow from [pictures]. Defaults are those of "Training
+// Transformers Together".
 struct TextToImageConfig {
     std::int64_t width = 1024;
     std::int64_t layers = 64;
     std::int64_t heads = 16;
     std::int64_t head_width = 64;
-    std::int64_t text_vocabulary = 32100;  // 0 is padding; without the pads of each position
+    std::int64_t text_vocabulary =
+        32100;  // the key `words`; 0 is padding; without the pads of each position
     std::int64_t text_length = 256;
-    std::int64_t image_vocabulary = 8192;
-    std::int64_t image_side = 32;    // codes
-    std::int64_t shared_layers = 4;  // layer i has the weights of layer i mod 4 …
-    bool last_layer_apart = true;    // … but for the last, which has its own and a convolution's
+    std::int64_t image_vocabulary = 8192;  // [pictures]
+    std::int64_t image_side = 32;          // codes; [pictures]
+    std::int64_t shared_layers = 4;        // layer i has the weights of layer i mod 4 …
+    bool last_layer_apart = true;  // … but for the last, which has its own and a convolution's
     std::int64_t convolution_side = 5;  // attention of the last layer; odd
     bool reversible = true;
 
@@ -36,6 +40,34 @@ struct TextToImageConfig {
     std::int64_t parameters_count() const;
     // The same with weights of its own for every layer.
     std::int64_t unshared_parameters_count() const;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        using run::Integers;
+        constexpr std::uint64_t size_max = 1u << 16;
+        visit("width", self.width, Integers{4, size_max});
+        visit("layers", self.layers, Integers{1, 1024});
+        visit("heads", self.heads, Integers{1, 1024});
+        visit("head_width", self.head_width, Integers{12, 1024});
+        visit("shared_layers",
+              self.shared_layers,
+              Integers{1, 1024},
+              "layers with weights of their own; the others repeat them in a cycle, but for the "
+              "last");
+        visit("convolution_side",
+              self.convolution_side,
+              Integers{1, 63},
+              "the last layer sees a square of codes");
+        visit("reversible",
+              self.reversible,
+              std::string_view("activations of one layer are kept, the others computed again on "
+                               "the way back"));
+        visit("words",
+              self.text_vocabulary,
+              Integers{3, 1u << 20},
+              "of the vocabulary: the most frequent of the training captions");
+        visit("text_length", self.text_length, Integers{1, 4096}, "words of a caption at most");
+    }
 };
 
 // bad_input: sizes that make no model, and which.

@@ -147,7 +147,7 @@ RunTemplate text_to_image_template() {
 TaskKind text_to_image_kind() {
     TaskKind kind;
     kind.schema.kind = "text_to_image";
-    kind.schema.sections = {run::section_schema<TextToImageKeys>(text_to_image_section_name),
+    kind.schema.sections = {run::section_schema<TextToImageConfig>(text_to_image_section_name),
                             run::section_schema<PicturesKeys>(pictures_section_name)};
     kind.schema.check = [](const run::TaskConfig& task) -> Ok {
         DEDLOC_TRY_VOID(text_to_image_sizes(task));

@@ -16,30 +16,16 @@ Result<std::optional<Digest>> codes_hash_from(const std::string& text) {
 }  // namespace
 
 Result<ImageCodesConfig> image_codes_sizes(const run::TaskConfig& task) {
-    const PicturesKeys keys = pictures_keys(task);
-    const ImageCodesConfig sizes{.side = static_cast<std::int64_t>(keys.side),
-                                 .codes_side = static_cast<std::int64_t>(keys.codes_side),
-                                 .codes = static_cast<std::int64_t>(keys.codes),
-                                 .width = static_cast<std::int64_t>(keys.codes_width)};
+    const ImageCodesConfig sizes = pictures_keys(task).sizes;
     DEDLOC_TRY_VOID(check(sizes));
     return sizes;
 }
 
 Result<TextToImageConfig> text_to_image_sizes(const run::TaskConfig& task) {
-    const TextToImageKeys keys = text_to_image_keys(task);
-    const PicturesKeys pictures = pictures_keys(task);
-    TextToImageConfig sizes;
-    sizes.width = static_cast<std::int64_t>(keys.width);
-    sizes.layers = static_cast<std::int64_t>(keys.layers);
-    sizes.heads = static_cast<std::int64_t>(keys.heads);
-    sizes.head_width = static_cast<std::int64_t>(keys.head_width);
-    sizes.shared_layers = static_cast<std::int64_t>(keys.shared_layers);
-    sizes.convolution_side = static_cast<std::int64_t>(keys.convolution_side);
-    sizes.reversible = keys.reversible;
-    sizes.text_vocabulary = static_cast<std::int64_t>(keys.words);
-    sizes.text_length = static_cast<std::int64_t>(keys.text_length);
-    sizes.image_vocabulary = static_cast<std::int64_t>(pictures.codes);
-    sizes.image_side = static_cast<std::int64_t>(pictures.codes_side);
+    auto sizes = run::keys_of<TextToImageConfig>(task, text_to_image_section_name);
+    const ImageCodesConfig codes = pictures_keys(task).sizes;
+    sizes.image_vocabulary = codes.codes;
+    sizes.image_side = codes.codes_side;
     DEDLOC_TRY_VOID(check(sizes));
     return sizes;
 }

@@ -20,51 +20,8 @@ inline constexpr const char* pictures_section_name = "pictures";
 inline constexpr const char* decided_by_host = "none";  // of a hash
 
 // Defaults are the published run's.
-struct TextToImageKeys {
-    std::uint64_t width = 1024;
-    std::uint64_t layers = 64;
-    std::uint64_t heads = 16;
-    std::uint64_t head_width = 64;
-    std::uint64_t shared_layers = 4;
-    std::uint64_t convolution_side = 5;
-    bool reversible = true;
-    std::uint64_t words = 32100;
-    std::uint64_t text_length = 256;
-
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        using run::Integers;
-        constexpr std::uint64_t size_max = 1u << 16;
-        visit("width", self.width, Integers{4, size_max});
-        visit("layers", self.layers, Integers{1, 1024});
-        visit("heads", self.heads, Integers{1, 1024});
-        visit("head_width", self.head_width, Integers{12, 1024});
-        visit("shared_layers",
-              self.shared_layers,
-              Integers{1, 1024},
-              "layers with weights of their own; the others repeat them in a cycle, but for the "
-              "last");
-        visit("convolution_side",
-              self.convolution_side,
-              Integers{1, 63},
-              "the last layer sees a square of codes");
-        visit("reversible",
-              self.reversible,
-              std::string_view("activations of one layer are kept, the others computed again on "
-                               "the way back"));
-        visit("words",
-              self.words,
-              Integers{3, 1u << 20},
-              "of the vocabulary: the most frequent of the training captions");
-        visit("text_length", self.text_length, Integers{1, 4096}, "words of a caption at most");
-    }
-};
-
 struct PicturesKeys {
-    std::uint64_t side = 256;
-    std::uint64_t codes_side = 32;
-    std::uint64_t codes = 8192;
-    std::uint64_t codes_width = 128;
+    ImageCodesConfig sizes{.side = 256, .codes_side = 32, .codes = 8192, .width = 128};
     std::uint64_t codes_steps = 20000;
     double held_out = 0.02;
     std::string codes_hash = decided_by_host;
@@ -74,13 +31,13 @@ struct PicturesKeys {
     static void fields(Visitor& visit, Self& self) {
         using run::Integers;
         using run::Numbers;
-        visit("side", self.side, Integers{4, 1024}, "pixels, after the middle is cut out");
+        visit("side", self.sizes.side, Integers{4, 1024}, "pixels, after the middle is cut out");
         visit("codes_side",
-              self.codes_side,
+              self.sizes.codes_side,
               Integers{1, 128},
               "a picture is so many codes wide; the side over a power of two");
-        visit("codes", self.codes, Integers{2, 65536}, "of the code book");
-        visit("codes_width", self.codes_width, Integers{4, 1024}, "channels of the autoencoder");
+        visit("codes", self.sizes.codes, Integers{2, 65536}, "of the code book");
+        visit("codes_width", self.sizes.width, Integers{4, 1024}, "channels of the autoencoder");
         visit("codes_steps",
               self.codes_steps,
               Integers{1, 10'000'000},
@@ -100,9 +57,6 @@ struct PicturesKeys {
     }
 };
 
-inline TextToImageKeys text_to_image_keys(const run::TaskConfig& task) {
-    return run::keys_of<TextToImageKeys>(task, text_to_image_section_name);
-}
 inline PicturesKeys pictures_keys(const run::TaskConfig& task) {
     return run::keys_of<PicturesKeys>(task, pictures_section_name);
 }

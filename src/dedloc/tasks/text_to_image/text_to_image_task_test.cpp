@@ -41,13 +41,13 @@ class TextToImageTaskTest : public testing::Test {
         keys_.layers = 3;
         keys_.heads = 2;
         keys_.head_width = 16;
-        keys_.words = 16;
+        keys_.text_vocabulary = 16;
         keys_.text_length = 4;
         keys_.convolution_side = 3;
-        pictures_.side = 8;
-        pictures_.codes_side = 2;
-        pictures_.codes = 16;
-        pictures_.codes_width = 16;
+        pictures_.sizes.side = 8;
+        pictures_.sizes.codes_side = 2;
+        pictures_.sizes.codes = 16;
+        pictures_.sizes.width = 16;
         pictures_.codes_steps = 200;
     }
     void TearDown() override { ::unsetenv("XDG_CACHE_HOME"); }
@@ -81,7 +81,7 @@ class TextToImageTaskTest : public testing::Test {
 
     images::TemporaryFolder folder_;
     images::TemporaryFolder cache_;
-    TextToImageKeys keys_;
+    TextToImageConfig keys_;
     PicturesKeys pictures_;
 };
 
