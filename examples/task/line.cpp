@@ -61,7 +61,8 @@ struct LineTask final : tasks::TrainingTask {
 
 static tasks::TaskKind line_kind() {
     tasks::TaskKind kind;
-    kind.schema = {.kind = "line", .sections = {run::section_schema<LineKeys>("line")}};
+    kind.name = "line";
+    kind.sections = {run::section_schema<LineKeys>("line")};
     kind.run_template.settings =
         "name = \"my-line\"\n\n[task]\nkind = \"line\"\nmodel = \"line\"\ndata = \"noise\"\n\n"
         "[line]\nslope = 2.0\noffset = 1.0\n\n[batch]\ntarget = 256\nmicro = 16\n\n"

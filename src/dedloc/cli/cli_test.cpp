@@ -393,7 +393,7 @@ TEST(JoinOffer, shows_at_once_what_needs_no_help) {
 // A task that learns from text.
 std::string text_task() {
     for (const std::string& name : tasks::task_kinds())
-        for (const run::SectionSchema& section : tasks::find_task(name)->schema.sections)
+        for (const run::SectionSchema& section : tasks::find_task(name)->sections)
             if (section.name == tasks::text_section_name) return name;
     return {};
 }

@@ -119,7 +119,7 @@ every = 20
 // No task of this program's: the loop and the model are somebody's own.
 tasks::TaskKind own_loop() {
     tasks::TaskKind kind;
-    kind.schema.kind = "own_loop";
+    kind.name = "own_loop";
     kind.run_template.intro =
         "A run for training loops of your own: dedloc.host(\"own_loop.toml\") in Python\n"
         "(docs/python.md), or dedloc_join in C.";
@@ -214,7 +214,7 @@ std::string_view find_comment(std::span<const std::pair<std::string_view, std::s
 }
 
 std::string_view schema_comment(const TaskKind& kind, std::string_view key) {
-    for (const run::SectionSchema& section : kind.schema.sections)
+    for (const run::SectionSchema& section : kind.sections)
         for (const auto& field : section.fields)
             if (key == section.name + "." + field.key) return field.comment;
     return {};
@@ -265,13 +265,13 @@ std::string written(const TaskKind& kind, std::string_view settings) {
 
 Result<const TaskKind*> kind_with_template(std::string_view task) {
     static const TaskKind own = own_loop();
-    const TaskKind* kind = task == own.schema.kind ? &own : tasks::find_task(task);
+    const TaskKind* kind = task == own.name ? &own : tasks::find_task(task);
     if (kind && !kind->run_template.settings.empty()) return kind;
     return make_error(ErrorKind::bad_input,
                       "there is no task '{}'; known: {}, {}",
                       task.substr(0, 64),
                       fmt::join(tasks::task_kinds(), ", "),
-                      own.schema.kind);
+                      own.name);
 }
 
 }  // namespace

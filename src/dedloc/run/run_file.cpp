@@ -54,12 +54,11 @@ SectionRule any_rule(const SectionValue& value) {
 
 // `sections` are complete: they have the fields of the schema, if there is one, in its order.
 template <typename Visitor, typename Sections>
-void visit_sections(Visitor& visit, Sections& sections, const TaskSchema* schema) {
+void visit_sections(Visitor& visit, Sections& sections, const std::vector<SectionSchema>* schema) {
     for (std::size_t s = 0; s < sections.size(); ++s)
         for (std::size_t f = 0; f < sections[s].fields.size(); ++f) {
             auto& field = sections[s].fields[f];
-            const SectionRule rule =
-                schema ? schema->sections[s].fields[f].rule : any_rule(field.value);
+            const SectionRule rule = schema ? (*schema)[s].fields[f].rule : any_rule(field.value);
             visit_section_value(
                 visit, fmt::format("{}.{}", sections[s].name, field.key), field.value, rule);
         }
@@ -77,7 +76,7 @@ void visit_fields(Visitor& visit, Run& run, Sections& sections) {
     visit("task.data", run.task.data, Text{.bytes_max = 1024});
     visit("task.seed", run.task.seed, Integers{});
     visit("task.precision", run.task.precision, Choice{{"fp32", "bf16", "fp16"}});
-    visit_sections(visit, sections, find_task_schema(run.task.kind));
+    visit_sections(visit, sections, sections_of(run.task.kind));
     visit("batch.target", run.batch.target, Integers{1, samples_per_step_max});
     visit("batch.micro", run.batch.micro, IntegersOrAuto{1, samples_per_step_max});
     visit_optimizer(visit, run.optimizer);
@@ -268,12 +267,12 @@ void check_together(const RunFile& run, TomlReader& reader) {
     if (run.averaging.is_sparse()) check_sparse(run, reader);
     if (run.robust) check_robust(run, reader);
     if (run.access) check_access(run, reader);
-    const TaskSchema* schema = find_task_schema(run.task.kind);
+    const std::vector<SectionSchema>* schema = sections_of(run.task.kind);
     if (!schema) return;
-    Ok task = schema->check ? schema->check(run.task) : Ok();
+    Ok task = check_task(run.task);
     const auto check = run_checks().find(run.task.kind);
     if (task && check != run_checks().end()) task = check->second(run);
-    const std::string_view at = schema->sections.empty() ? "task.model" : schema->sections[0].name;
+    const std::string_view at = schema->empty() ? "task.model" : (*schema)[0].name;
     if (!task) reader.fail_key(at, task.error().message());
 }
 
@@ -323,7 +322,7 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
     // First of all: in a file of another version a key that nobody knows here is no misspelt one.
     if (reader.error) return *std::move(reader.error);
     // Only peers say their format.
-    if (!find_task_schema(run.task.kind) && root.contains("format"))
+    if (!sections_of(run.task.kind) && root.contains("format"))
         run.task.sections = unregistered_sections(root, run);
     run.task.sections = complete_sections(run.task);
     const std::vector<Word> known = all_words_of(run);

@@ -321,16 +321,13 @@ struct PotteryKeys {
 };
 
 const bool pottery_is_registered = [] {
-    TaskSchema schema;
-    schema.kind = "pottery";
-    schema.sections = {section_schema<PotteryKeys>("kiln")};
-    schema.check = [](const TaskConfig& task) -> Ok {
+    const auto check = [](const TaskConfig& task) -> Ok {
         const auto keys = keys_of<PotteryKeys>(task, "kiln");
         if (keys.clay == "white" && keys.heat < 0.2)
             return make_error(ErrorKind::bad_input, "kiln.heat: white clay needs 0.2");
         return {};
     };
-    register_task_schema(std::move(schema));
+    register_sections("pottery", {section_schema<PotteryKeys>("kiln")}, check);
     return true;
 }();
 

@@ -9,12 +9,21 @@ namespace dedloc::run {
 
 namespace {
 
-using TaskSchemas = std::map<std::string, TaskSchema, std::less<>>;
+struct Kind {
+    std::vector<SectionSchema> sections;
+    CheckTask check;
+};
+using Kinds = std::map<std::string, Kind, std::less<>>;
 
 // A function's own, so that registrations of other sources find it made.
-TaskSchemas& task_schemas() {
-    static TaskSchemas schemas;
-    return schemas;
+Kinds& all_kinds() {
+    static Kinds kinds;
+    return kinds;
+}
+
+const Kind* find_kind(std::string_view name) {
+    const auto found = all_kinds().find(name);
+    return found == all_kinds().end() ? nullptr : &found->second;
 }
 
 TaskConfig& stored_default() {
@@ -48,9 +57,9 @@ void TaskConfig::set_section(Section section) {
         *found = std::move(section);
 }
 
-void register_task_schema(TaskSchema schema) {
-    std::string kind = schema.kind;
-    const bool added = task_schemas().emplace(std::move(kind), std::move(schema)).second;
+void register_sections(std::string kind, std::vector<SectionSchema> sections, CheckTask check) {
+    const bool added =
+        all_kinds().emplace(std::move(kind), Kind{std::move(sections), std::move(check)}).second;
     DEDLOC_CHECK(added, "a task is registered twice");
 }
 
@@ -58,16 +67,21 @@ void register_default_task(TaskConfig task) { stored_default() = std::move(task)
 
 const TaskConfig& default_task() { return stored_default(); }
 
-const TaskSchema* find_task_schema(std::string_view kind) {
-    const auto found = task_schemas().find(kind);
-    return found == task_schemas().end() ? nullptr : &found->second;
+const std::vector<SectionSchema>* sections_of(std::string_view kind) {
+    const Kind* found = find_kind(kind);
+    return found ? &found->sections : nullptr;
+}
+
+Ok check_task(const TaskConfig& task) {
+    const Kind* kind = find_kind(task.kind);
+    return kind && kind->check ? kind->check(task) : Ok();
 }
 
 std::vector<Section> complete_sections(const TaskConfig& task) {
-    const TaskSchema* schema = find_task_schema(task.kind);
+    const std::vector<SectionSchema>* schema = sections_of(task.kind);
     if (!schema) return task.sections;
     std::vector<Section> sections;
-    for (const SectionSchema& wanted : schema->sections) {
+    for (const SectionSchema& wanted : *schema) {
         sections.push_back(wanted.defaults());
         const Section* given = task.section(wanted.name);
         if (!given) continue;

@@ -3,7 +3,7 @@
 // compared.
 //
 // A task describes its section once, as a struct with a list of fields, and registers it
-// (register_task_schema) before main() begins:
+// (register_sections) before main() begins:
 //
 //   struct ModelKeys {
 //       std::int64_t hidden = 1024;  // or std::uint64_t, double, bool, std::string
@@ -12,7 +12,7 @@
 //           visit("hidden", self.hidden, Integers{1, 1u << 20}, "width of a layer");
 //       }
 //   };
-//   schema.sections = {section_schema<ModelKeys>("model_sizes")};
+//   register_sections("my_task", {section_schema<ModelKeys>("model_sizes")});
 //   const auto keys = keys_of<ModelKeys>(run.task, "model_sizes");
 //
 // A task that nobody registered is kept as it stands in the file: peers send the canonical form, so
@@ -83,22 +83,22 @@ struct TaskConfig {
     void set_section(Section section);  // in place of one of that name, else after the others
 };
 
-struct TaskSchema {
-    std::string kind;
-    std::vector<SectionSchema> sections{};
-    // Checks what no single field's rule can say. Null: nothing.
-    std::function<Ok(const TaskConfig&)> check{};
-};
+using CheckTask = std::function<Ok(const TaskConfig&)>;
 
-// Once a kind.
-void register_task_schema(TaskSchema schema);
+// Once a kind of task. `check` says what no single field's rule can; null: nothing.
+void register_sections(std::string kind,
+                       std::vector<SectionSchema> sections,
+                       CheckTask check = nullptr);
 // Sets what a run file without a section [task] trains; once.
 void register_default_task(TaskConfig task);
 const TaskConfig& default_task();
-const TaskSchema* find_task_schema(std::string_view kind);
+// Null: nobody registered that kind.
+const std::vector<SectionSchema>* sections_of(std::string_view kind);
+// By the check of its kind, if there is one.
+Ok check_task(const TaskConfig& task);
 
-// The sections of this task as they are hashed: those of its schema, with defaults for what is
-// missing; without a schema, those that it has.
+// The sections of this task as they are hashed: those of its kind, with defaults for what is
+// missing; of a kind that nobody registered, those that it has.
 std::vector<Section> complete_sections(const TaskConfig& task);
 
 namespace detail {

@@ -25,9 +25,9 @@ Error not_in_this_build(std::string_view kind) {
 }  // namespace
 
 bool register_task(TaskKind kind) {
-    run::register_task_schema(kind.schema);
+    run::register_sections(kind.name, kind.sections, kind.check);
     if (kind.default_config) run::register_default_task(*kind.default_config);
-    std::string name = kind.schema.kind;
+    std::string name = kind.name;
     all_kinds().emplace(std::move(name), std::move(kind));
     return true;
 }

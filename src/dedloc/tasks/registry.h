@@ -52,7 +52,9 @@ struct RunExperts {
 };
 
 struct TaskKind {
-    run::TaskSchema schema;  // its name, its sections of the run file, and their check
+    std::string name;                            // task.kind
+    std::vector<run::SectionSchema> sections{};  // of the run file
+    run::CheckTask check{};                      // of what no single key's rule can say
     RunTemplate run_template{};
     // A run file without a section [task] trains this; of one task at most.
     std::optional<run::TaskConfig> default_config{};

@@ -1,5 +1,7 @@
 // The task "albert" as the registry knows it. No libtorch here.
 
+#include <utility>
+
 #include "dedloc/tasks/albert/albert_section.h"
 #include "dedloc/tasks/albert/albert_task.h"
 #include "dedloc/tasks/experts_section.h"
@@ -183,10 +185,10 @@ RunTemplate albert_template() {
 
 TaskKind albert_kind() {
     TaskKind kind;
-    kind.schema.kind = "albert";
-    kind.schema.sections = {run::section_schema<AlbertConfig>(albert_section_name),
-                            run::section_schema<TextKeys>(text_section_name)};
-    kind.schema.check = [](const run::TaskConfig& task) -> Ok {
+    kind.name = "albert";
+    kind.sections = {run::section_schema<AlbertConfig>(albert_section_name),
+                     run::section_schema<TextKeys>(text_section_name)};
+    kind.check = [](const run::TaskConfig& task) -> Ok {
         DEDLOC_TRY_VOID(albert_sizes(task));
         DEDLOC_TRY_VOID(text_config(task));
         return {};
@@ -211,9 +213,9 @@ TaskKind albert_kind() {
 // ALBERT whose feed-forward layer is a grid of experts at other machines.
 TaskKind moe_albert_kind() {
     TaskKind kind = albert_kind();
-    kind.schema.kind = moe_albert_kind_name;
-    kind.schema.sections.push_back(run::section_schema<ExpertKeys>(experts_section_name));
-    kind.schema.check = [](const run::TaskConfig& task) -> Ok {
+    kind.name = moe_albert_kind_name;
+    kind.sections.push_back(run::section_schema<ExpertKeys>(experts_section_name));
+    kind.check = [](const run::TaskConfig& task) -> Ok {
         DEDLOC_TRY_VOID(albert_sizes(task));
         DEDLOC_TRY_VOID(text_config(task));
         DEDLOC_TRY_VOID(expert_grid(task));

@@ -228,10 +228,10 @@ Result<std::string> settings_for_folder(const std::string& folder) {
 
 TaskKind language_model_kind() {
     TaskKind kind;
-    kind.schema.kind = "language_model";
-    kind.schema.sections = {run::section_schema<DecoderConfig>(language_model_section_name),
-                            run::section_schema<PackedTextKeys>(text_section_name)};
-    kind.schema.check = [](const run::TaskConfig& task) -> Ok {
+    kind.name = "language_model";
+    kind.sections = {run::section_schema<DecoderConfig>(language_model_section_name),
+                     run::section_schema<PackedTextKeys>(text_section_name)};
+    kind.check = [](const run::TaskConfig& task) -> Ok {
         DEDLOC_TRY_VOID(decoder_sizes(task));
         DEDLOC_TRY_VOID(language_data_config(task));
         return {};

@@ -52,10 +52,10 @@ final_fraction = 0.0
 
 TaskKind moe_classifier_kind() {
     TaskKind kind;
-    kind.schema.kind = "moe_classifier";
-    kind.schema.sections = {run::section_schema<MoeKeys>(moe_section_name),
-                            run::section_schema<ExpertKeys>(experts_section_name)};
-    kind.schema.check = [](const run::TaskConfig& task) -> Ok {
+    kind.name = "moe_classifier";
+    kind.sections = {run::section_schema<MoeKeys>(moe_section_name),
+                     run::section_schema<ExpertKeys>(experts_section_name)};
+    kind.check = [](const run::TaskConfig& task) -> Ok {
         DEDLOC_TRY_VOID(expert_grid(task));
         return {};
     };

@@ -148,9 +148,9 @@ RunTemplate swav_template() {
 
 TaskKind swav_kind() {
     TaskKind kind;
-    kind.schema.kind = "swav";
-    kind.schema.sections = {run::section_schema<SwavKeys>(swav_section_name)};
-    kind.schema.check = check_swav;
+    kind.name = "swav";
+    kind.sections = {run::section_schema<SwavKeys>(swav_section_name)};
+    kind.check = check_swav;
     run::register_run_check("swav", check_swav_run);
     kind.run_template = swav_template();
 #if DEDLOC_WITH_TORCH

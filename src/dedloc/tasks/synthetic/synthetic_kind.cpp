@@ -9,7 +9,7 @@ namespace {
 
 TaskKind synthetic_kind() {
     TaskKind kind;
-    kind.schema.kind = "synthetic";
+    kind.name = "synthetic";
     kind.run_template.intro =
         "A dedloc run without a model: a bowl whose lowest point is found with noisy gradients.\n"
         "It starts in milliseconds and needs no data; for trying out the network.\n"

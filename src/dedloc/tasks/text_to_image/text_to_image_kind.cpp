@@ -146,10 +146,10 @@ RunTemplate text_to_image_template() {
 
 TaskKind text_to_image_kind() {
     TaskKind kind;
-    kind.schema.kind = "text_to_image";
-    kind.schema.sections = {run::section_schema<TextToImageConfig>(text_to_image_section_name),
-                            run::section_schema<PicturesKeys>(pictures_section_name)};
-    kind.schema.check = [](const run::TaskConfig& task) -> Ok {
+    kind.name = "text_to_image";
+    kind.sections = {run::section_schema<TextToImageConfig>(text_to_image_section_name),
+                     run::section_schema<PicturesKeys>(pictures_section_name)};
+    kind.check = [](const run::TaskConfig& task) -> Ok {
         DEDLOC_TRY_VOID(text_to_image_sizes(task));
         DEDLOC_TRY_VOID(image_codes_sizes(task));
         DEDLOC_TRY_VOID(codes_hash_of(task));

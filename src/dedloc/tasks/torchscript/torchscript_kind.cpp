@@ -48,9 +48,9 @@ final_fraction = 0.0
 
 TaskKind torchscript_kind() {
     TaskKind kind;
-    kind.schema.kind = "torchscript";
-    kind.schema.sections = {run::section_schema<TorchScriptKeys>(torchscript_section_name)};
-    kind.schema.check = [](const run::TaskConfig& task) -> Ok {
+    kind.name = "torchscript";
+    kind.sections = {run::section_schema<TorchScriptKeys>(torchscript_section_name)};
+    kind.check = [](const run::TaskConfig& task) -> Ok {
         DEDLOC_TRY_VOID(script_hash(task));
         DEDLOC_TRY_VOID(check_script_source(task.data));
         const std::string held_out = torchscript_keys(task).held_out;

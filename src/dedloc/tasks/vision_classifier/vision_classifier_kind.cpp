@@ -54,7 +54,7 @@ final_fraction = 0.0
 
 TaskKind vision_classifier_kind() {
     TaskKind kind;
-    kind.schema.kind = "vision_classifier";
+    kind.name = "vision_classifier";
     kind.run_template = vision_classifier_template();
     kind.default_config =
         run::TaskConfig{.kind = "vision_classifier", .model = "small_cnn", .data = "fashion-mnist"};
