@@ -234,22 +234,23 @@ Result<std::unique_ptr<train::SampledModel>> make_picture_learner(
     const PeerId& peer,
     std::shared_ptr<const Preparation> preparation,
     std::uint64_t held_out_max) {
-    torch_bridge::TorchTask task;
-    task.make_model = [seed] { return tasks::make_vision_model("small_cnn", seed); };
-    task.self = peer;
-    task.train_batch = pictures_of(data, seed, peer, preparation);
-    task.batches_of =
+    torch_bridge::TorchParts parts;
+    parts.make_model = [seed] { return tasks::make_vision_model("small_cnn", seed); };
+    parts.self = peer;
+    parts.train_batch = pictures_of(data, seed, peer, preparation);
+    parts.batches_of =
         [data, seed, preparation](const PeerId& other) -> Result<torch_bridge::TorchBatches> {
         return pictures_of(data, seed, other, preparation);
     };
-    task.held_out_count = std::min<std::uint64_t>(data->test.count, held_out_max);
-    task.held_out_batch = [data](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+    parts.held_out_count = std::min<std::uint64_t>(data->test.count, held_out_max);
+    parts.held_out_batch =
+        [data](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
         std::vector<std::uint32_t> indices(samples.size());
         std::iota(indices.begin(), indices.end(), static_cast<std::uint32_t>(samples.begin));
         return tasks::image_batch(data->test, indices, {});
     };
-    task.loss = torch_bridge::classification_loss;
-    return torch_bridge::make_torch_learner(std::move(task));
+    parts.loss = torch_bridge::classification_loss;
+    return torch_bridge::make_torch_learner(std::move(parts));
 }
 
 std::unique_ptr<train::SampledModel> make_attacker(std::unique_ptr<train::SampledModel> inside,

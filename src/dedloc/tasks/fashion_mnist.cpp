@@ -78,7 +78,8 @@ Result<GzFile> open_idx(const std::string& path) {
     if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
         return make_error(ErrorKind::not_found,
                           "there is no {}; the Fashion-MNIST images come with a Debian package: "
-                          "sudo apt-get install dataset-fashion-mnist",
+                          "sudo apt-get install dataset-fashion-mnist; elsewhere --data names a "
+                          "folder with its four files",
                           path);
     }
     GzFile file(gzopen(path.c_str(), "rb"));

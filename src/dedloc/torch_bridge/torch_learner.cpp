@@ -26,19 +26,19 @@ Error from_torch(const char* during, const std::exception& failure) {
 
 class TorchLearner final : public OverModule<train::SampledModel> {
   public:
-    TorchLearner(TorchTask task, TorchModel model, FlatModule flat)
+    TorchLearner(TorchParts parts, TorchModel model, FlatModule flat)
         : OverModule(std::move(flat)),
-          task_(std::move(task)),
+          parts_(std::move(parts)),
           model_(std::move(model)),
-          scale_(task_.loss_scale > 0 ? task_.loss_scale
-                 : task_.fp16         ? LossScale::start
-                                      : 1) {
+          scale_(parts_.loss_scale > 0 ? parts_.loss_scale
+                 : parts_.fp16         ? LossScale::start
+                                       : 1) {
         model_.module->train();
     }
 
     run::Layout layout() const override {
         run::Layout layout = flat_.layout();
-        if (task_.shape_groups) task_.shape_groups(layout.parameters);
+        if (parts_.shape_groups) parts_.shape_groups(layout.parameters);
         return layout;
     }
 
@@ -52,7 +52,7 @@ class TorchLearner final : public OverModule<train::SampledModel> {
         bool computes = false;
         try {
             for (;;) {
-                DEDLOC_TRY(TorchBatch batch, (others_ ? others_ : task_.train_batch)(samples));
+                DEDLOC_TRY(TorchBatch batch, (others_ ? others_ : parts_.train_batch)(samples));
                 flat_.remember_buffers();
                 computes = true;
                 const TorchLoss loss = training_loss(std::move(batch));
@@ -77,10 +77,10 @@ class TorchLearner final : public OverModule<train::SampledModel> {
     }
 
     Result<void> compute_as(const PeerId& author) override {
-        if (!task_.batches_of) return Samples::compute_as(author);
+        if (!parts_.batches_of) return Samples::compute_as(author);
         others_ = nullptr;
-        if (author == task_.self) return {};
-        DEDLOC_TRY(others_, task_.batches_of(author));
+        if (author == parts_.self) return {};
+        DEDLOC_TRY(others_, parts_.batches_of(author));
         return {};
     }
 
@@ -111,8 +111,8 @@ class TorchLearner final : public OverModule<train::SampledModel> {
 
     TorchLoss training_loss(TorchBatch batch) {
         std::optional<Autocast> autocast;
-        if (task_.bf16) autocast.emplace(flat_.device().type(), torch::kBFloat16);
-        if (task_.fp16) autocast.emplace(flat_.device().type(), torch::kHalf);
+        if (parts_.bf16) autocast.emplace(flat_.device().type(), torch::kBFloat16);
+        if (parts_.fp16) autocast.emplace(flat_.device().type(), torch::kHalf);
         return loss_of(std::move(batch));
     }
 
@@ -124,22 +124,22 @@ class TorchLearner final : public OverModule<train::SampledModel> {
         batch.inputs = batch.inputs.to(flat_.device());
         batch.targets = batch.targets.to(flat_.device());
         if (model_.loss) return model_.loss(batch);
-        return task_.loss(model_.forward(batch.inputs), batch.targets);
+        return parts_.loss(model_.forward(batch.inputs), batch.targets);
     }
 
     Result<collab::Evaluation> evaluate_now() {
         torch::NoGradGuard no_grad;
         if (model_.evaluate) return evaluate_itself();
-        collab::Evaluation evaluation{.samples = task_.held_out_count};
+        collab::Evaluation evaluation{.samples = parts_.held_out_count};
         bool counts_correct = false;
         double correct_sum = 0;
         try {
-            for (std::uint64_t begin = 0; begin < task_.held_out_count;) {
+            for (std::uint64_t begin = 0; begin < parts_.held_out_count;) {
                 if (evaluation_cancelled_)
                     return make_error(ErrorKind::cancelled, "the evaluation was cancelled");
                 const std::uint64_t end =
-                    std::min(begin + task_.held_out_batch_samples_max, task_.held_out_count);
-                DEDLOC_TRY(TorchBatch batch, task_.held_out_batch({begin, end}));
+                    std::min(begin + parts_.held_out_batch_samples_max, parts_.held_out_count);
+                DEDLOC_TRY(TorchBatch batch, parts_.held_out_batch({begin, end}));
                 const TorchLoss loss = loss_of(std::move(batch));
                 evaluation.loss += loss.sum.item<double>();
                 counts_correct = loss.correct.defined();
@@ -149,7 +149,7 @@ class TorchLearner final : public OverModule<train::SampledModel> {
         } catch (const std::exception& failure) {
             return from_torch("evaluating the model", failure);
         }
-        const auto count = static_cast<double>(task_.held_out_count);
+        const auto count = static_cast<double>(parts_.held_out_count);
         evaluation.loss /= count;
         evaluation.accuracy =
             counts_correct ? correct_sum / count : std::numeric_limits<double>::quiet_NaN();
@@ -165,7 +165,7 @@ class TorchLearner final : public OverModule<train::SampledModel> {
         }
     }
 
-    TorchTask task_;
+    TorchParts parts_;
     TorchBatches others_;  // of the peer that is computed as; empty: our own
     TorchModel model_;
     LossScale scale_;
@@ -175,17 +175,17 @@ class TorchLearner final : public OverModule<train::SampledModel> {
 
 }  // namespace
 
-Result<std::unique_ptr<train::SampledModel>> make_torch_learner(TorchTask task) {
-    if (task.fp16 && torch::Device(task.device).is_cpu())
+Result<std::unique_ptr<train::SampledModel>> make_torch_learner(TorchParts parts) {
+    if (parts.fp16 && torch::Device(parts.device).is_cpu())
         return make_error(ErrorKind::unsupported,
                           "precision = \"fp16\" is computed on GPUs only, and this machine "
                           "computes on its CPU; a run for both says \"bf16\" or \"fp32\"");
     try {
-        TorchModel model = task.make_model();
-        model.module->to(torch::Device(task.device));
+        TorchModel model = parts.make_model();
+        model.module->to(torch::Device(parts.device));
         DEDLOC_TRY(FlatModule flat, FlatModule::make(model.module));
         return std::unique_ptr<train::SampledModel>(
-            std::make_unique<TorchLearner>(std::move(task), std::move(model), std::move(flat)));
+            std::make_unique<TorchLearner>(std::move(parts), std::move(model), std::move(flat)));
     } catch (const std::exception& failure) {
         return from_torch("making the model", failure);
     }

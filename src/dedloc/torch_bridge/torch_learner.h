@@ -56,7 +56,8 @@ inline constexpr std::uint64_t held_out_batch_max = 500;
 
 using TorchBatches = std::function<Result<TorchBatch>(collab::CounterRange)>;
 
-struct TorchTask {
+// The parts of a learner, as a task gives them.
+struct TorchParts {
     // A fresh model with random parameters (only the host's are used).
     std::function<TorchModel()> make_model;
     // Samples of this peer's sequence; on any device.
@@ -83,7 +84,7 @@ struct TorchTask {
     std::function<void(std::vector<optim::ParameterGroup>&)> shape_groups{};
 };
 
-Result<std::unique_ptr<train::SampledModel>> make_torch_learner(TorchTask task);
+Result<std::unique_ptr<train::SampledModel>> make_torch_learner(TorchParts task);
 
 // Sum-reduced cross entropy and the count of right answers.
 TorchLoss classification_loss(const torch::Tensor& outputs, const torch::Tensor& targets);

@@ -49,24 +49,24 @@ TorchModel made_model(bool batch_norm) {
             }};
 }
 
-TorchTask made_task(const Data& data, bool batch_norm = false) {
+TorchParts made_parts(const Data& data, bool batch_norm = false) {
     const auto slice = [data](collab::CounterRange range) -> Result<TorchBatch> {
         const auto begin = static_cast<std::int64_t>(range.begin);
         const auto end = static_cast<std::int64_t>(range.end);
         return TorchBatch{data.inputs.slice(0, begin, end), data.targets.slice(0, begin, end)};
     };
-    TorchTask task;
-    task.make_model = [batch_norm] { return made_model(batch_norm); };
-    task.train_batch = slice;
-    task.held_out_batch = slice;
-    task.held_out_count = 1200;
-    task.loss = classification_loss;
-    return task;
+    TorchParts parts;
+    parts.make_model = [batch_norm] { return made_model(batch_norm); };
+    parts.train_batch = slice;
+    parts.held_out_batch = slice;
+    parts.held_out_count = 1200;
+    parts.loss = classification_loss;
+    return parts;
 }
 
 std::unique_ptr<train::SampledModel> made_learner(const Data& data, bool batch_norm = false) {
     Result<std::unique_ptr<train::SampledModel>> learner =
-        make_torch_learner(made_task(data, batch_norm));
+        make_torch_learner(made_parts(data, batch_norm));
     return *std::move(learner);
 }
 
@@ -282,13 +282,13 @@ TEST(TorchLearner, hands_over_the_buffers_change_by_samples_once) {
 
 // Values that travel through fp16 each step walk away from where they were: by 2 % in 3,000 steps.
 TEST(TorchLearner, buffers_that_never_change_keep_their_bits_in_every_codec) {
-    TorchTask task = made_task(made_data());
-    task.make_model = [] {
+    TorchParts parts = made_parts(made_data());
+    parts.make_model = [] {
         TorchModel model = made_model(false);
         model.module->register_buffer("constants", torch::tensor({0.406f, 1e-3f, 70'000.0f}));
         return model;
     };
-    Result<std::unique_ptr<train::SampledModel>> made = make_torch_learner(task);
+    Result<std::unique_ptr<train::SampledModel>> made = make_torch_learner(parts);
     ASSERT_TRUE(made);
     const std::unique_ptr<train::SampledModel> learner = *std::move(made);
     const run::Layout layout = learner->layout();
@@ -370,15 +370,15 @@ TEST(TorchLearner, a_micro_batch_that_is_not_finite_leaves_no_trace) {
         [](torch::Tensor inputs) { return inputs * std::numeric_limits<float>::quiet_NaN(); },
         [](torch::Tensor inputs) { return inputs * std::numeric_limits<float>::infinity(); }};
     for (const auto& poison : poisons) {
-        TorchTask task = made_task(data, true);
-        task.train_batch = [&](collab::CounterRange range) -> Result<TorchBatch> {
+        TorchParts parts = made_parts(data, true);
+        parts.train_batch = [&](collab::CounterRange range) -> Result<TorchBatch> {
             const auto begin = static_cast<std::int64_t>(range.begin);
             const auto end = static_cast<std::int64_t>(range.end);
             torch::Tensor inputs = data.inputs.slice(0, begin, end);
             if (range.begin == 50) inputs = poison(inputs);
             return TorchBatch{inputs, data.targets.slice(0, begin, end)};
         };
-        const auto learner = *make_torch_learner(std::move(task));
+        const auto learner = *make_torch_learner(std::move(parts));
         const auto clean = made_learner(data, true);
         for (const std::uint64_t begin : {0, 50, 100}) {
             const auto report = learner->accumulate({begin, begin + 50});
@@ -396,13 +396,13 @@ TEST(TorchLearner, a_micro_batch_that_is_not_finite_leaves_no_trace) {
 TEST(TorchLearner, a_micro_batch_whose_mean_gradient_is_too_long_leaves_no_trace) {
     const Data data = made_data();
     bool is_long = false;
-    TorchTask task = made_task(data, true);
-    task.loss = [&](const torch::Tensor& outputs, const torch::Tensor& targets) {
+    TorchParts parts = made_parts(data, true);
+    parts.loss = [&](const torch::Tensor& outputs, const torch::Tensor& targets) {
         TorchLoss loss = classification_loss(outputs, targets);
         if (is_long) loss.sum = loss.sum * 1e6;
         return loss;
     };
-    const auto learner = *make_torch_learner(std::move(task));
+    const auto learner = *make_torch_learner(std::move(parts));
     const auto clean = made_learner(data, true);
     learner->limit_norm(1000);
     for (const std::uint64_t begin : {0, 50, 100}) {
@@ -430,12 +430,12 @@ TEST(TorchLearner, a_micro_batch_that_fails_leaves_no_trace) {
             return loss;
         }};
     for (const auto& fails : failures) {
-        TorchTask task = made_task(data, true);
-        task.loss = [&](const torch::Tensor& outputs, const torch::Tensor& targets) {
+        TorchParts parts = made_parts(data, true);
+        parts.loss = [&](const torch::Tensor& outputs, const torch::Tensor& targets) {
             const TorchLoss loss = classification_loss(outputs, targets);
             return outputs.size(0) > 50 ? fails(loss) : loss;
         };
-        const auto learner = *make_torch_learner(std::move(task));
+        const auto learner = *make_torch_learner(std::move(parts));
         const auto clean = made_learner(data, true);
         EXPECT_FALSE(learner->accumulate({0, 100}));
         for (const std::uint64_t begin : {0, 50}) {
@@ -448,30 +448,30 @@ TEST(TorchLearner, a_micro_batch_that_fails_leaves_no_trace) {
 
 // As a device that broke: nothing works on it any more.
 TEST(TorchLearner, says_so_when_it_cannot_take_back_what_failed) {
-    TorchTask task = made_task(made_data(), true);
+    TorchParts parts = made_parts(made_data(), true);
     std::shared_ptr<nn::Module> module;
-    task.make_model = [&] {
+    parts.make_model = [&] {
         TorchModel model = made_model(true);
         module = model.module;
         return model;
     };
-    task.loss = [&](const torch::Tensor&, const torch::Tensor&) -> TorchLoss {
+    parts.loss = [&](const torch::Tensor&, const torch::Tensor&) -> TorchLoss {
         module->named_buffers()["1.running_mean"].resize_({3});
         throw std::runtime_error("an illegal memory access was encountered");
     };
-    const auto learner = *make_torch_learner(std::move(task));
+    const auto learner = *make_torch_learner(std::move(parts));
     const auto report = learner->accumulate({0, 50});
     ASSERT_FALSE(report);
     EXPECT_NE(report.error().message().find("taking back a gradient"), std::string::npos);
 }
 
 TEST(TorchLearner, a_finite_loss_with_a_gradient_that_is_not_leaves_no_trace) {
-    TorchTask task = made_task(made_data());
+    TorchParts parts = made_parts(made_data());
     // The square root of 0: its value is 0, its slope infinite, and infinite times 0 is no number.
-    task.loss = [](const torch::Tensor& outputs, const torch::Tensor&) -> TorchLoss {
+    parts.loss = [](const torch::Tensor& outputs, const torch::Tensor&) -> TorchLoss {
         return {.sum = (outputs * 0).sqrt().sum(), .correct = {}};
     };
-    const auto learner = *make_torch_learner(std::move(task));
+    const auto learner = *make_torch_learner(std::move(parts));
     const auto report = learner->accumulate({0, 50});
     ASSERT_TRUE(report);
     EXPECT_FALSE(report->finite);
@@ -489,8 +489,8 @@ TEST(TorchLearner, keeps_gradients_fp32_in_mixed_precision_and_autocast_to_itsel
     torch::ScalarType of_gradient = torch::kFloat64;
     layer->weight.register_hook(
         [&](const torch::Tensor& gradient) { of_gradient = gradient.scalar_type(); });
-    TorchTask task;
-    task.make_model = [&] {
+    TorchParts parts;
+    parts.make_model = [&] {
         return TorchModel{.module = layer.ptr(), .forward = [&](const torch::Tensor& inputs) {
                               product = layer(inputs);
                               during = product.scalar_type();
@@ -505,13 +505,13 @@ TEST(TorchLearner, keeps_gradients_fp32_in_mixed_precision_and_autocast_to_itsel
         return TorchBatch{.inputs = inputs.slice(0, begin, end),
                           .targets = targets.slice(0, begin, end)};
     };
-    task.train_batch = batch;
-    task.held_out_batch = batch;
-    task.held_out_count = 64;
-    task.loss = classification_loss;
+    parts.train_batch = batch;
+    parts.held_out_batch = batch;
+    parts.held_out_count = 64;
+    parts.loss = classification_loss;
     const auto gradient_in = [&](bool bf16) {
-        task.bf16 = bf16;
-        const auto learner = *make_torch_learner(task);
+        parts.bf16 = bf16;
+        const auto learner = *make_torch_learner(parts);
         std::vector<float> gradient(learner->layout().parameters_count);
         const auto report = learner->accumulate({0, 64});
         EXPECT_TRUE(report) << report.error().message();
@@ -533,9 +533,9 @@ TEST(TorchLearner, keeps_gradients_fp32_in_mixed_precision_and_autocast_to_itsel
 TEST(TorchLearner, scales_a_loss_without_changing_a_bit_of_the_gradient) {
     const Data data = made_data();
     const auto gradient_at = [&](double loss_scale) {
-        TorchTask task = made_task(data);
-        task.loss_scale = loss_scale;
-        const auto learner = *make_torch_learner(std::move(task));
+        TorchParts parts = made_parts(data);
+        parts.loss_scale = loss_scale;
+        const auto learner = *make_torch_learner(std::move(parts));
         EXPECT_TRUE(learner->accumulate({0, 50})->finite);
         std::vector<float> gradient(learner->layout().parameters_count);
         learner->take(gradient, {}, 50);
@@ -548,9 +548,9 @@ TEST(TorchLearner, scales_a_loss_without_changing_a_bit_of_the_gradient) {
 }
 
 TEST(TorchLearner, computes_fp16_on_gpus_only) {
-    TorchTask task = made_task(made_data());
-    task.fp16 = true;
-    const auto learner = make_torch_learner(std::move(task));
+    TorchParts parts = made_parts(made_data());
+    parts.fp16 = true;
+    const auto learner = make_torch_learner(std::move(parts));
     ASSERT_FALSE(learner);
     EXPECT_EQ(learner.error().kind(), ErrorKind::unsupported);
 }
@@ -573,14 +573,14 @@ TEST(TorchLearner, evaluates_held_out_data_whole) {
 
 TEST(TorchLearner, ends_an_evaluation_that_is_cancelled_after_the_batch_it_is_at) {
     const Data data = made_data();
-    TorchTask task = made_task(data);
+    TorchParts parts = made_parts(data);
     train::SampledModel* here = nullptr;
     int batches = 0;
-    task.held_out_batch = [&, slice = task.held_out_batch](collab::CounterRange range) {
+    parts.held_out_batch = [&, slice = parts.held_out_batch](collab::CounterRange range) {
         if (++batches == 2) here->cancel_evaluation();
         return slice(range);
     };
-    const auto learner = *make_torch_learner(std::move(task));
+    const auto learner = *make_torch_learner(std::move(parts));
     here = learner.get();
     for (int i = 0; i < 2; ++i) {  // and no other one begins
         const auto evaluation = learner->evaluate();
@@ -591,11 +591,11 @@ TEST(TorchLearner, ends_an_evaluation_that_is_cancelled_after_the_batch_it_is_at
 }
 
 TEST(TorchLearner, reports_what_libtorch_throws_as_an_error) {
-    TorchTask task = made_task(made_data());
-    task.train_batch = [](collab::CounterRange) -> Result<TorchBatch> {
+    TorchParts parts = made_parts(made_data());
+    parts.train_batch = [](collab::CounterRange) -> Result<TorchBatch> {
         return TorchBatch{torch::zeros({2, features + 1}), torch::zeros({2}, torch::kInt64)};
     };
-    const auto learner = *make_torch_learner(std::move(task));
+    const auto learner = *make_torch_learner(std::move(parts));
     const Result<train::GradientReport> report = learner->accumulate({0, 2});
     ASSERT_FALSE(report);
     EXPECT_EQ(report.error().kind(), ErrorKind::cannot_compute);

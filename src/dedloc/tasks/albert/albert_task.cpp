@@ -251,28 +251,28 @@ Result<torch_bridge::TorchBatches> train_batches(const text::TextData& data,
 }
 
 Result<std::unique_ptr<train::SampledModel>> AlbertTask::learner(const PeerId& peer) const {
-    torch_bridge::TorchTask task;
-    task.make_model = [sizes = sizes_, seed = config_.seed, experts = calls_of_experts()] {
+    torch_bridge::TorchParts parts;
+    parts.make_model = [sizes = sizes_, seed = config_.seed, experts = calls_of_experts()] {
         return torch_model(sizes, seed, experts);
     };
-    task.self = peer;
-    DEDLOC_TRY(task.train_batch, train_batches(*data_, config_.seed, peer));
+    parts.self = peer;
+    DEDLOC_TRY(parts.train_batch, train_batches(*data_, config_.seed, peer));
     if (!experts_.mixture)  // what experts say changes with time
-        task.batches_of = [data = data_, seed = config_.seed](
-                              const PeerId& other) -> Result<torch_bridge::TorchBatches> {
+        parts.batches_of = [data = data_, seed = config_.seed](
+                               const PeerId& other) -> Result<torch_bridge::TorchBatches> {
             return train_batches(*data, seed, other);
         };
-    task.held_out_count = held_out_count();
-    task.held_out_batch_samples_max = held_out_rows(text_.length);
-    task.held_out_batch = [stream = held_out_, elsewhere = experts_.mixture && !experts_.node](
-                              collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+    parts.held_out_count = held_out_count();
+    parts.held_out_batch_samples_max = held_out_rows(text_.length);
+    parts.held_out_batch = [stream = held_out_, elsewhere = experts_.mixture && !experts_.node](
+                               collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
         if (elsewhere) return experts_are_elsewhere();
         DEDLOC_TRY(const text::MaskedBatch batch, stream->batch({samples.begin, samples.end}));
         return packed(albert_batch(batch, {}));
     };
-    task.device = device_;
-    task.set_precision(config_.precision);
-    return torch_bridge::make_torch_learner(std::move(task));
+    parts.device = device_;
+    parts.set_precision(config_.precision);
+    return torch_bridge::make_torch_learner(std::move(parts));
 }
 
 Result<std::shared_ptr<AlbertModel>> AlbertTask::model_at(std::span<const float> parameters,

@@ -174,32 +174,32 @@ Result<torch_bridge::TorchBatches> packed_batches(const text::LanguageData& data
 }
 
 Result<std::unique_ptr<train::SampledModel>> LanguageModelTask::learner(const PeerId& peer) const {
-    torch_bridge::TorchTask task;
-    task.make_model = [sizes = sizes_, seed = config_.seed] { return torch_decoder(sizes, seed); };
-    task.self = peer;
-    task.device = device_;
-    task.set_precision(config_.precision);
+    torch_bridge::TorchParts parts;
+    parts.make_model = [sizes = sizes_, seed = config_.seed] { return torch_decoder(sizes, seed); };
+    parts.self = peer;
+    parts.device = device_;
+    parts.set_precision(config_.precision);
     if (!data_) {
         const auto nothing = [](collab::CounterRange) -> Result<torch_bridge::TorchBatch> {
             return no_text_here();
         };
-        task.train_batch = nothing;
-        task.held_out_batch = nothing;
-        return torch_bridge::make_torch_learner(std::move(task));
+        parts.train_batch = nothing;
+        parts.held_out_batch = nothing;
+        return torch_bridge::make_torch_learner(std::move(parts));
     }
-    DEDLOC_TRY(task.train_batch, packed_batches(*data_, config_.seed, peer));
-    task.batches_of = [data = data_, seed = config_.seed](
-                          const PeerId& other) -> Result<torch_bridge::TorchBatches> {
+    DEDLOC_TRY(parts.train_batch, packed_batches(*data_, config_.seed, peer));
+    parts.batches_of = [data = data_, seed = config_.seed](
+                           const PeerId& other) -> Result<torch_bridge::TorchBatches> {
         return packed_batches(*data, seed, other);
     };
-    task.held_out_count = held_out_count();
-    task.held_out_batch_samples_max = rows_evaluated(sizes_, text_.length);
-    task.held_out_batch =
+    parts.held_out_count = held_out_count();
+    parts.held_out_batch_samples_max = rows_evaluated(sizes_, text_.length);
+    parts.held_out_batch =
         [stream = held_out_](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
         DEDLOC_TRY(const text::PackedBatch batch, stream->batch({samples.begin, samples.end}));
         return packed(decoder_batch(batch));
     };
-    return torch_bridge::make_torch_learner(std::move(task));
+    return torch_bridge::make_torch_learner(std::move(parts));
 }
 
 Result<std::shared_ptr<Decoder>> LanguageModelTask::model_at(std::span<const float> parameters,

@@ -91,10 +91,10 @@ class MoeClassifier final : public TrainingTask {
         } else {
             calls = std::make_shared<torch_bridge::NoExperts>(mixture_.grid);
         }
-        torch_bridge::TorchTask task;
+        torch_bridge::TorchParts parts;
         const auto width =
             static_cast<std::int64_t>(run::keys_of<MoeKeys>(config_, moe_section_name).width);
-        task.make_model = [seed = config_.seed, width, calls] {
+        parts.make_model = [seed = config_.seed, width, calls] {
             torch::manual_seed(seed);
             MoeNetwork network(width, calls);
             return torch_bridge::TorchModel{
@@ -102,12 +102,12 @@ class MoeClassifier final : public TrainingTask {
                     return network->forward(inputs);
                 }};
         };
-        task.train_batch = [data = data_, order](
-                               collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+        parts.train_batch = [data = data_, order](
+                                collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
             return rows_of_images(data->train, order->indices(samples));
         };
-        task.held_out_count = data_->test.count;
-        task.held_out_batch =
+        parts.held_out_count = data_->test.count;
+        parts.held_out_batch =
             [data = data_,
              node = node_](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
             if (!node) return experts_are_elsewhere();
@@ -115,9 +115,9 @@ class MoeClassifier final : public TrainingTask {
             std::iota(indices.begin(), indices.end(), static_cast<std::uint32_t>(samples.begin));
             return rows_of_images(data->test, indices);
         };
-        task.loss = torch_bridge::classification_loss;
-        task.device = device_;
-        return torch_bridge::make_torch_learner(std::move(task));
+        parts.loss = torch_bridge::classification_loss;
+        parts.device = device_;
+        return torch_bridge::make_torch_learner(std::move(parts));
     }
 
     std::string device() const override { return device_; }

@@ -70,13 +70,13 @@ class SwavTask final : public TrainingTask {
 };
 
 Result<std::unique_ptr<train::SampledModel>> SwavTask::learner(const PeerId& peer) const {
-    torch_bridge::TorchTask task;
-    task.make_model = [setup = setup_] { return swav_torch_model(setup); };
-    task.device = device_;
-    task.set_precision(setup_.config.precision);
+    torch_bridge::TorchParts parts;
+    parts.make_model = [setup = setup_] { return swav_torch_model(setup); };
+    parts.device = device_;
+    parts.set_precision(setup_.config.precision);
     // As in the original, LARC and weight decay concern biases and BatchNorm, too.
-    task.shape_groups = [keys = setup_.keys,
-                         width = sizes_.width](std::vector<optim::ParameterGroup>& groups) {
+    parts.shape_groups = [keys = setup_.keys,
+                          width = sizes_.width](std::vector<optim::ParameterGroup>& groups) {
         for (optim::ParameterGroup& group : groups) {
             group.decay = true;
             if (group.name != prototypes_name) continue;
@@ -89,10 +89,10 @@ Result<std::unique_ptr<train::SampledModel>> SwavTask::learner(const PeerId& pee
                          : std::min<std::size_t>(runtime::usable_processors(), reading_threads_max);
     const auto crops = std::make_shared<SwavCrops>(
         setup_.pictures, setup_.keys, setup_.channels, setup_.config.seed, peer, threads);
-    task.train_batch = [setup = setup_, crops](collab::CounterRange samples) {
+    parts.train_batch = [setup = setup_, crops](collab::CounterRange samples) {
         return swav_batch(setup, *crops, samples);
     };
-    return torch_bridge::make_torch_learner(std::move(task));
+    return torch_bridge::make_torch_learner(std::move(parts));
 }
 
 Result<std::shared_ptr<SwavModel>> SwavTask::model_at(std::span<const float> parameters,

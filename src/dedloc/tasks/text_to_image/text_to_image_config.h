@@ -9,8 +9,8 @@
 
 namespace dedloc::tasks {
 
-// The keys of [text_to_image], and sizes that follow from [pictures]. Defaults are those of "Training
-// Transformers Together".
+// The keys of [text_to_image], and sizes that follow from [pictures]. Defaults are those of
+// "Training Transformers Together".
 struct TextToImageConfig {
     std::int64_t width = 1024;
     std::int64_t layers = 64;

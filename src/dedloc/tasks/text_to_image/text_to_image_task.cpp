@@ -141,22 +141,22 @@ std::optional<run::TaskConfig> TextToImageTask::decided_config() const {
 Result<std::unique_ptr<train::SampledModel>> TextToImageTask::learner(const PeerId& peer) const {
     const auto count = static_cast<std::uint32_t>(tokens_->train.count());
     auto order = std::make_shared<SampleOrder>(config_.seed, peer, count);
-    torch_bridge::TorchTask task;
-    task.make_model = [sizes = sizes_, seed = config_.seed] { return torch_model(sizes, seed); };
-    task.train_batch = [tokens = tokens_,
-                        order](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+    torch_bridge::TorchParts parts;
+    parts.make_model = [sizes = sizes_, seed = config_.seed] { return torch_model(sizes, seed); };
+    parts.train_batch = [tokens = tokens_,
+                         order](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
         const auto indices = order->indices(samples);
         return batch_of(tokens->train, {indices.begin(), indices.end()});
     };
-    task.held_out_count = static_cast<std::uint64_t>(tokens_->held_out.count());
-    task.held_out_batch_samples_max = rows_at_once(sizes_);
-    task.held_out_batch =
+    parts.held_out_count = static_cast<std::uint64_t>(tokens_->held_out.count());
+    parts.held_out_batch_samples_max = rows_at_once(sizes_);
+    parts.held_out_batch =
         [tokens = tokens_](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
         return batch_of(tokens->held_out, numbers_from(samples.begin, samples.end));
     };
-    task.device = device_;
-    task.set_precision(config_.precision);
-    return torch_bridge::make_torch_learner(std::move(task));
+    parts.device = device_;
+    parts.set_precision(config_.precision);
+    return torch_bridge::make_torch_learner(std::move(parts));
 }
 
 Result<std::shared_ptr<TextToImageModel>> TextToImageTask::model_at(

@@ -101,30 +101,30 @@ class TorchScriptTask final : public TrainingTask {
 
     Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer) const override {
         auto order = std::make_shared<SampleOrder>(config_.seed, peer, train_.count);
-        torch_bridge::TorchTask task;
-        task.make_model = [file = file_] {
+        torch_bridge::TorchParts parts;
+        parts.make_model = [file = file_] {
             Result<torch_bridge::TorchModel> model = load_script_model(*file);
             DEDLOC_CHECK(model, "the file was loaded before: {}", model.error().message());
             return *std::move(model);
         };
-        task.train_batch = [samples = train_, order, peer, seed = config_.seed, table = table_](
-                               collab::CounterRange range) {
+        parts.train_batch = [samples = train_, order, peer, seed = config_.seed, table = table_](
+                                collab::CounterRange range) {
             torch::manual_seed(seed_of_samples(seed, peer, range.begin));
             return batch_of(*samples.data, order->indices(range), table);
         };
-        task.held_out_count = std::min(held_out_.count, held_out_max);
-        task.held_out_batch = [samples = held_out_, table = table_](collab::CounterRange range) {
+        parts.held_out_count = std::min(held_out_.count, held_out_max);
+        parts.held_out_batch = [samples = held_out_, table = table_](collab::CounterRange range) {
             std::vector<std::uint32_t> indices(range.size());
             std::iota(indices.begin(),
                       indices.end(),
                       samples.begin + static_cast<std::uint32_t>(range.begin));
             return batch_of(*samples.data, indices, table);
         };
-        task.held_out_batch_samples_max = std::clamp<std::uint64_t>(
+        parts.held_out_batch_samples_max = std::clamp<std::uint64_t>(
             batch_values_max / train_.data->inputs().count(), 1, torch_bridge::held_out_batch_max);
-        task.device = device_;
-        task.set_precision(config_.precision);
-        return torch_bridge::make_torch_learner(std::move(task));
+        parts.device = device_;
+        parts.set_precision(config_.precision);
+        return torch_bridge::make_torch_learner(std::move(parts));
     }
 
     std::string device() const override { return device_; }

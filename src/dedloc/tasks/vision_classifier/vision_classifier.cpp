@@ -29,27 +29,27 @@ class VisionClassifier final : public TrainingTask {
           data_(std::make_shared<const FashionMnist>(std::move(data))) {}
 
     Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer) const override {
-        torch_bridge::TorchTask task;
-        task.make_model = [name = config_.model, seed = config_.seed] {
+        torch_bridge::TorchParts parts;
+        parts.make_model = [name = config_.model, seed = config_.seed] {
             return make_vision_model(name, seed);
         };
-        task.self = peer;
-        task.train_batch = batches(data_, config_, peer);
-        task.batches_of = [data = data_, config = config_](
-                              const PeerId& other) -> Result<torch_bridge::TorchBatches> {
+        parts.self = peer;
+        parts.train_batch = batches(data_, config_, peer);
+        parts.batches_of = [data = data_, config = config_](
+                               const PeerId& other) -> Result<torch_bridge::TorchBatches> {
             return batches(data, config, other);
         };
-        task.held_out_count = data_->test.count;
-        task.held_out_batch =
+        parts.held_out_count = data_->test.count;
+        parts.held_out_batch =
             [data = data_](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
             std::vector<std::uint32_t> indices(samples.size());
             std::iota(indices.begin(), indices.end(), static_cast<std::uint32_t>(samples.begin));
             return image_batch(data->test, indices, {});
         };
-        task.loss = torch_bridge::classification_loss;
-        task.device = device_;
-        task.set_precision(config_.precision);
-        return torch_bridge::make_torch_learner(std::move(task));
+        parts.loss = torch_bridge::classification_loss;
+        parts.device = device_;
+        parts.set_precision(config_.precision);
+        return torch_bridge::make_torch_learner(std::move(parts));
     }
 
     std::string device() const override { return device_; }
