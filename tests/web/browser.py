@@ -86,12 +86,8 @@ class Browser:
 
     def colours(self, scheme: str) -> None:
         self.cdp("Emulation.setEmulatedMedia",
-                 features=[{"name": "prefers-color-scheme", "value": scheme}])
-
-    def offline(self, is_off: bool) -> None:
-        self.cdp("Network.enable")
-        self.cdp("Network.emulateNetworkConditions", offline=is_off, latency=0,
-                 downloadThroughput=-1, uploadThroughput=-1)
+                 features=[{"name": "prefers-color-scheme", "value": scheme},
+                           {"name": "prefers-reduced-motion", "value": "reduce"}])
 
     def picture(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ const inPage = {
   widths: () => [document.documentElement.scrollWidth, innerWidth],
   scrollTo: (selector) => one(selector).scrollIntoView({ behavior: "instant" }),
   toTop: () => scrollTo({ top: 0, behavior: "instant" }),
+  click: (selector) => one(selector).click(),
   focus: (selector) => one(selector).focus(),
   send: (field) => one(field).form.requestSubmit(),
   clear: (field) => ((one(field).value = ""), true),
@@ -53,6 +54,8 @@ const inPage = {
     const { ledger } = await store();
     return ledger && [ledger.samples, ledger.people.map((person) => person.samples)];
   },
+  people: async () =>
+    Object.fromEntries((await store()).ledger.people.map((one) => [one.name, one.samples])),
   points: async (name) =>
     ((await store()).series.get(name)?.points ?? []).map(([, step, value]) => [step, value]),
   lanes: () =>

@@ -26,7 +26,10 @@ export function ticks(low, high, count) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((one) => one >= rough * 0.999);
   const places = [];
-  for (let n = Math.ceil(low / step); n * step <= high + step * 1e-9; ++n) places.push(n * step);
+  for (let n = Math.ceil(low / step); n * step <= high + step * 1e-9; ++n) {
+    places.push(n * step);
+    if (places.length > 2 * count + 2) break; // numbers too close to each other to count
+  }
   return places;
 }
 

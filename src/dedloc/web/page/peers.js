@@ -59,7 +59,7 @@ function orderWords(order) {
     make("span", { class: "bad" }, order.order),
     ` at step ${number(order.step)}: `,
     ...sentence(order.offence),
-    ...(order.evidence ? [make("span", { class: "soft" }, " evidence "), evidence] : []),
+    ...(order.evidence ? [make("span", { class: "soft" }, ", evidence "), evidence] : []),
   );
 }
 
