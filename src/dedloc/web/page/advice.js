@@ -57,16 +57,5 @@ listen(["run"], () => {
   by("advice-bar").replaceChildren(bar, key_list);
   by("findings").replaceChildren(...why.findings.map((one) => make("li", {}, ...withCode(one))));
   show(by("helps-title"), why.advice.length > 0);
-  by("helps").replaceChildren(
-    ...why.advice.map((one) =>
-      make(
-        "li",
-        {},
-        ...withCode(one.text),
-        one.step_s > 0
-          ? make("span", { class: "soft" }, ` (a step of ${duration(one.step_s)})`)
-          : null,
-      ),
-    ),
-  );
+  by("helps").replaceChildren(...why.advice.map((one) => make("li", {}, ...withCode(one.text))));
 });

@@ -73,11 +73,9 @@ function accuracyWords(run) {
 
 function stateWords(run) {
   const states = run.progress.state_hashes;
-  return states > 1
-    ? `${number(states)} different states`
-    : states === 1
-      ? "all with one state"
-      : "no state yet";
+  if (run.mode === "replay") return "there at that moment"; // a log has no states of others
+  if (states > 1) return `${number(states)} different states`;
+  return states === 1 ? "all with one state" : "no state yet";
 }
 
 const hidden = {

@@ -8,7 +8,7 @@ import { act } from "./stream.js";
 const speeds = [0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256];
 const parts = 1000;
 
-const option = (speed) => make("option", { value: speed }, `${speed} ×`);
+const option = (speed) => make("option", { value: speed }, `${Number(speed.toPrecision(3))} ×`);
 by("replay-speed").append(...speeds.map(option));
 
 // A speed of the command line that is not in the list joins it.
