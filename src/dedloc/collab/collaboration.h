@@ -148,6 +148,11 @@ class Collaboration {
     // Any thread: is there use in computing? Not while rounds do without what this peer brings
     // (back_off.h): it hands in an empty contribution at once, and looks again after that step.
     virtual bool may_compute() const = 0;
+    // Any thread: the user wants nothing computed here, or again. A paused trainer stays a member:
+    // it keeps up with the run, votes and serves its state, and still computes the checks of a
+    // robust run that it has promised.
+    virtual void set_paused(bool paused) { (void)paused; }
+    virtual bool paused() const { return false; }
     // Trainer's thread, right before step() is begun beside it: what is reported from now on was
     // computed ahead, for the step after. It stays when the outcome is `stepped`.
     virtual void compute_ahead() = 0;

@@ -43,6 +43,8 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     void trainer_runs(bool runs) override { steps_->trainer_runs(runs); }
     void compute_ahead() override { computed_.contributions.compute_ahead(); }
     bool may_compute() const override { return steps_->may_compute(); }
+    void set_paused(bool paused) override { steps_->set_paused(paused); }
+    bool paused() const override { return steps_->paused(); }
     bool may_compute_ahead() const override { return steps_->may_compute_ahead(); }
     void forget_ahead(std::uint64_t samples) override {
         computed_.contributions.forget_ahead(samples);

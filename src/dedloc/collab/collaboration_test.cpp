@@ -169,7 +169,12 @@ class Peer {
         const std::uint64_t micro = 16;
         while (!collaboration->stopped()) {
             const double seconds = static_cast<double>(micro) / samples_per_s_;
-            if (!collaboration->may_compute()) {
+            const bool keeps_some = collaboration->paused() && contribution.samples.size() > 0;
+            if (keeps_some && !collaboration->step_due()) {
+                co_await node_.runtime().clock.sleep_for(20ms);
+                continue;
+            }
+            if (!collaboration->may_compute() && !keeps_some) {
                 ++rests;
                 Contribution nothing;
                 auto outcome = co_await collaboration->step(std::move(nothing));
@@ -702,6 +707,49 @@ TEST(Collaboration, who_rests_is_back_when_one_would_train_alone) {
     EXPECT_TRUE(plans_tell_of_who_is_left_out(swarm));
     swarm.kill(1);
     EXPECT_TRUE(swarm.world.run_until([&] { return !all_rest(); }, 10s));
+}
+
+// The certificate says whose samples are in a step, and who reduced how much of it.
+TEST(Collaboration, a_step_tells_of_every_members_part_in_it) {
+    Swarm swarm(3);
+    for (int i = 0; i < 3; ++i) swarm.add(64);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(5); }, 60s));
+    for (const auto& [number, step] : swarm.peers[0]->events.steps) {
+        ASSERT_TRUE(step.shares);
+        double samples = 0;
+        double owned = 0;
+        std::uint64_t contributors = 0;
+        for (const events::StepShare& share : *step.shares) {
+            samples += share.samples;
+            owned += share.owned;
+            if (share.samples > 0) ++contributors;
+        }
+        EXPECT_NEAR(samples, step.samples, 1e-6);
+        EXPECT_NEAR(owned, 1, 1e-9);
+        EXPECT_EQ(contributors, step.contributors);
+    }
+}
+
+TEST(Collaboration, who_is_paused_keeps_up_brings_nothing_and_goes_on) {
+    Swarm swarm(3);
+    for (int i = 0; i < 3; ++i) swarm.add(64);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 60s));
+    Collaboration& paused = *swarm.peers[2]->collaboration;
+    paused.set_paused(true);
+    EXPECT_FALSE(paused.may_compute());
+    swarm.world.run_for(5s);  // what it had computed is handed in
+    EXPECT_EQ(paused.status().phase, membership::Phase::waiting);
+    const std::uint64_t from = swarm.peers[0]->step();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(from + 5); }, 60s));
+    const auto& steps = swarm.peers[2]->events.steps;
+    for (std::uint64_t step = from + 2; step <= from + 5; ++step)
+        EXPECT_EQ(steps.at(step).contributors, 2u) << step;
+    EXPECT_EQ(swarm.peers[2]->events.counts["samples_dropped"], 0);
+    paused.set_paused(false);
+    const std::uint64_t resumed = swarm.peers[0]->step();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(resumed + 5); }, 60s));
+    EXPECT_EQ(steps.at(resumed + 5).contributors, 3u);
+    EXPECT_EQ(swarm.hashes_at_same_step().size(), 1u);
 }
 
 // Every owner refuses all that there is, its own as well. Frozen inputs would be refused again, and

@@ -4,6 +4,29 @@
 #include <limits>
 
 namespace dedloc::collab {
+namespace {
+
+// Parts that a collector of a grid passed on are counted for their owner alone.
+std::shared_ptr<const std::vector<events::StepShare>> shares_of(const consensus::Decision& decision,
+                                                                const consensus::Plan& plan,
+                                                                std::uint64_t elements) {
+    std::vector<events::StepShare> shares;
+    for (const consensus::PlanMember& member : plan.members)
+        shares.push_back({.peer = member.peer});
+    for (std::size_t p = 0; p < plan.parts.size() && p < decision.parts.size(); ++p) {
+        const consensus::PlanPart& part = plan.parts[p];
+        if (part.owner < shares.size() && elements > 0)
+            shares[part.owner].owned +=
+                static_cast<double>(part.count) / static_cast<double>(elements);
+        for (std::size_t member = 0; member < plan.members.size(); ++member)
+            if (decision.parts[p].includes(member))
+                shares[member].samples +=
+                    consensus::included_samples(plan.members[member].input, part.range(), elements);
+    }
+    return std::make_shared<const std::vector<events::StepShare>>(std::move(shares));
+}
+
+}  // namespace
 
 void StepBooks::committed(const consensus::Decision& decision,
                           const consensus::Plan& plan,
@@ -61,6 +84,7 @@ events::StepMade StepBooks::applied(const consensus::Decision& decision,
     context_.claims.promises().step_made(has_contributed, now);
     context_.report.applied(decision.instance, now, made);
     made.gradient_norm = optimizer.gradient_norm;
+    made.shares = shares_of(decision, plan, elements);
     return made;
 }
 

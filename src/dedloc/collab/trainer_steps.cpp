@@ -59,7 +59,7 @@ bool TrainerSteps::check_waits() const {
 
 bool TrainerSteps::rests() const {
     const validation::Validators* const checks = shared_.backend.checks();
-    return slow_link_.is_on() || (checks != nullptr && checks->holds_back());
+    return paused_ || slow_link_.is_on() || (checks != nullptr && checks->holds_back());
 }
 
 void TrainerSteps::report(std::uint64_t samples, double loss_sum, double seconds) {
@@ -69,7 +69,8 @@ void TrainerSteps::report(std::uint64_t samples, double loss_sum, double seconds
 }
 
 bool TrainerSteps::may_compute_ahead() const {
-    if (!contributions_.computes_ahead() || ending_.stopped() || slow_link_.is_on()) return false;
+    if (!contributions_.computes_ahead() || ending_.stopped() || paused_ || slow_link_.is_on())
+        return false;
     return static_cast<double>(contributions_.samples_ahead()) < progress_.own_share();
 }
 
@@ -94,7 +95,7 @@ void TrainerSteps::refresh_progress() {
                           .believed_most = claims_.computed_most(*peer, /*carried=*/false, now)});
     }
     progress_.refresh(others, now);
-    const bool takes_part = contributions_.samples() > 0 || slow_link_.is_on();
+    const bool takes_part = contributions_.samples() > 0 || slow_link_.is_on() || paused_;
     if (batch_is_full() && takes_part && !due_) {
         due_ = true;
         shared_.changed.pulse();
@@ -281,10 +282,24 @@ void TrainerSteps::make_due() {
 }
 
 void TrainerSteps::look() {
+    look_at_pause();
     refresh_progress();
     if (slow_link_.is_to_end()) end_back_off();
     tell_of_not_finite();
     tell_of_forgotten();
+}
+
+// Others are told at once: they plan without what this peer would have computed.
+void TrainerSteps::look_at_pause() {
+    const bool paused = paused_;
+    if (paused == was_paused_ || !state()) return;
+    was_paused_ = paused;
+    const membership::Phase phase = shared_.publisher.phase();
+    if (paused && phase == membership::Phase::computing)
+        shared_.set_phase(membership::Phase::waiting);
+    if (!rests() && phase == membership::Phase::waiting && !computes_at_.is_in_step)
+        shared_.set_phase(membership::Phase::computing);
+    shared_.changed.pulse();
 }
 
 void TrainerSteps::tell_of_not_finite() {

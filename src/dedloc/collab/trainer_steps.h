@@ -55,6 +55,8 @@ class TrainerSteps {
     void trainer_runs(bool runs) { trainer_runs_ = runs; }
     bool may_compute() const { return !rests(); }
     bool may_compute_ahead() const;
+    void set_paused(bool paused) { paused_ = paused; }
+    bool paused() const { return paused_; }
     bool is_due() const { return due_ || ending_.stopped(); }
     std::shared_ptr<const state::Snapshot> state() const { return state_.get(); }
     bool check_waits() const;
@@ -94,6 +96,7 @@ class TrainerSteps {
     // Nothing that this peer would compute has a part in the average.
     bool rests() const;
     bool batch_is_full() const;  // any thread
+    void look_at_pause();
     bool trainer_is_current() const;
     StepOutcome outcome(StepKind kind);
     StepKind how_it_ended() const;
@@ -118,6 +121,8 @@ class TrainerSteps {
     replica::NewestState state_;
     std::atomic<bool> due_{false};
     std::atomic<bool> trainer_runs_{false};
+    std::atomic<bool> paused_{false};
+    bool was_paused_ = false;  // at the last look
     ComputesAt computes_at_;
     // The contribution that is handed in brought it; it is asked once.
     std::function<void(std::shared_ptr<const state::Snapshot>)> on_expected_;

@@ -11,6 +11,7 @@
 
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -72,6 +73,13 @@ struct StepNotFinite {
     static constexpr std::string_view kind = "step_not_finite";
 };
 
+// A member's part in a certified step: what it brought, and what it did for the others.
+struct StepShare {
+    PeerId peer;
+    double samples = 0;  // of it that are in the step
+    double owned = 0;    // of the averaged vector, from 0 to 1, that it reduced
+};
+
 // A certified step was applied.
 struct StepMade {
     static constexpr std::string_view kind = "step";
@@ -103,6 +111,8 @@ struct StepMade {
     std::optional<double> gradient_norm{};
     std::optional<std::uint64_t> at_work{};  // of a robust run: peers that the minimum counts …
     std::optional<double> tau{};             // … and what this step was clipped to
+    // All members' parts, by the certificate; null: read from a log, which leaves them out.
+    std::shared_ptr<const std::vector<StepShare>> shares{};
 
     void set_times(const Times& times) {
         computing_s = times.computing_s;
@@ -344,6 +354,13 @@ struct TaskMade {
 struct MicroBatchFound {
     static constexpr std::string_view kind = "micro_batch";
 };
+// The user has this peer compute nothing, or again.
+struct Paused {
+    static constexpr std::string_view kind = "paused";
+};
+struct Resumed {
+    static constexpr std::string_view kind = "resumed";
+};
 struct CapsChanged {
     static constexpr std::string_view kind = "caps";
     double up_mbit = 0;
@@ -485,6 +502,8 @@ using Any = std::variant<Unknown,
                          StartedFrom,
                          TaskMade,
                          MicroBatchFound,
+                         Paused,
+                         Resumed,
                          CapsChanged,
                          CheckpointSaved,
                          CheckpointFailed,

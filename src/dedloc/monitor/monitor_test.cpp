@@ -370,7 +370,7 @@ TEST(TerminalView, a_speed_beyond_belief_hides_nothing) {
     EXPECT_TRUE(plain_lines(model.view(), seen).back().ends_with("  2 peers  100 samples/s"));
 }
 
-TEST(TerminalView, a_trainer_that_rests_is_said_to_be_left_out) {
+TEST(TerminalView, a_trainer_that_rests_is_said_to_rest) {
     Status helper = status(4, "helper", 0, Phase::waiting);
     helper.role = Role::aggregator;
     const RunModel model = model_of_a_run_that_waits({status(1, "a", 0, Phase::computing),
@@ -378,10 +378,9 @@ TEST(TerminalView, a_trainer_that_rests_is_said_to_be_left_out) {
                                                       status(3, "slow", 0, Phase::waiting),
                                                       helper});
     EXPECT_EQ(model.view().peers[2].doing, "waiting");
-    EXPECT_EQ(model.view().peers[3].doing, "left out (slow line)");
+    EXPECT_EQ(model.view().peers[3].doing, "resting");
     for (const std::size_t width : {80u, 100u})
-        EXPECT_NE(as_text(render(model.view(), width, 24, {}))
-                      .find(" left out (slow line)  07070707 =\n"),
+        EXPECT_NE(as_text(render(model.view(), width, 24, {})).find(" resting  07070707 =\n"),
                   std::string::npos)
             << width;
 }

@@ -26,7 +26,7 @@ std::optional<Value> upper_median(std::vector<Value> values) {
     return *middle;
 }
 
-Tone tone_of(const events::Event& event) {
+Tone tone_of_event(const events::Event& event) {
     using namespace events;
     if (event.is<PeerLost,
                  OwnerFailed,
@@ -77,8 +77,8 @@ std::string doing_of(const Status& status, double speed_sum, std::uint64_t targe
         }
         case Phase::averaging:
             return "averaging";
-        case Phase::waiting:  // a trainer only while it backs off (collab/back_off.h)
-            return is_trainer(status) ? "left out (slow line)" : "waiting";
+        case Phase::waiting:  // a trainer only while it is paused, or its line is too slow
+            return is_trainer(status) ? "resting" : "waiting";
         case Phase::leaving:
             return "leaving";
     }
@@ -114,6 +114,13 @@ std::map<At, Digest> usual_hashes(const std::vector<Status>& statuses) {
 double finite_or_zero(double value) { return std::isfinite(value) ? value : 0; }
 
 }  // namespace
+
+Tone tone_of(const events::Event& event) { return tone_of_event(event); }
+
+bool is_routine(const events::Event& event) {
+    using namespace events;
+    return event.is<StepMade, PlanMade, Evaluated, CheckpointSaved, CheckMade>();
+}
 
 std::size_t RunView::live_peers() const {
     return static_cast<std::size_t>(
@@ -158,8 +165,7 @@ void RunModel::add(const events::Event& event) {
               .peer = event.peer,
               .text = printable(event.text, view_text_bytes_max),
               .tone = tone_of(event),
-              .is_routine = event.is<StepMade, PlanMade, Evaluated, CheckpointSaved, CheckMade>() ||
-                            is_of_a_failure_that_was_told(event)});
+              .is_routine = is_routine(event) || is_of_a_failure_that_was_told(event)});
 }
 
 // A peer that is killed fails as an owner and as a leader, its parts are repaired, and then it is

@@ -46,7 +46,7 @@ struct PeerView {
     std::string name;  // never empty; unique in the view
     bool is_us = false;
     membership::Role role = membership::Role::trainer;
-    std::string doing;  // "computing 63 %", "averaging", "left out (slow line)", "lost 3 s ago"
+    std::string doing;  // "computing 63 %", "averaging", "resting", "lost 3 s ago"
     bool is_gone = false;
     double samples_per_s = 0;
     double upload_bytes_per_s = 0;  // measured in rounds; 0: not yet
@@ -58,6 +58,9 @@ struct PeerView {
 };
 
 enum class Tone { neutral, good, bad };
+Tone tone_of(const events::Event& event);
+// It happens in every round.
+bool is_routine(const events::Event& event);
 
 struct EventView {
     std::uint64_t number = 0;  // 1, 2, … in the order they came

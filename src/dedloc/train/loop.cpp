@@ -1,5 +1,7 @@
 #include "dedloc/train/loop.h"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "dedloc/base/check.h"
@@ -113,6 +115,13 @@ void Loop::begin_at(const state::Snapshot& state) {
     step_ = state.step();
 }
 
+// Samples of a paused trainer whose step is not due: others fill the batch, or it goes on with it.
+// Handed in, they would wait for a step that nobody else may make.
+bool Loop::keeps_its_samples() const {
+    return collaboration_.paused() && !in_flight_.valid() && driver_->samples().size() > 0 &&
+           !collaboration_.step_due();
+}
+
 Result<bool> Loop::until_compute() {
     for (bool more = true; more && !is_over();) {
         if (next_state_.valid()) {
@@ -128,6 +137,11 @@ Result<bool> Loop::until_compute() {
             case StepDriver::Next::compute:
                 return true;
             case StepDriver::Next::hand_in: {
+                if (keeps_its_samples()) {
+                    DEDLOC_TRY_VOID(goes_on());
+                    std::this_thread::sleep_for(wait_poll);  // NOLINT(tidy): a user's pause
+                    break;
+                }
                 DEDLOC_TRY(more, hand_in(options_.delayed));
                 break;
             }

@@ -146,6 +146,7 @@ class Loop {
 
     Result<void> goes_on() const { return options_.goes_on ? options_.goes_on() : Ok(); }
     Result<void> check_another();
+    bool keeps_its_samples() const;
     // True while the run goes on. `ahead`: returns when the step has begun.
     Result<bool> hand_in(bool ahead);
     // Waits for the state that the step leads to, or for its end, whichever comes first.

@@ -144,7 +144,8 @@ class LoneCollaboration final : public collab::Collaboration {
         ahead_ = true;
         ++steps_ahead;
     }
-    bool may_compute() const override { return rests_left == 0; }
+    bool may_compute() const override { return rests_left == 0 && pause_looks == 0; }
+    bool paused() const override { return pause_looks > 0 && pause_looks-- > 0; }
     bool may_compute_ahead() const override {
         const std::lock_guard lock(mutex_);
         return ahead_ && samples_ahead_ < target_;
@@ -247,6 +248,7 @@ class LoneCollaboration final : public collab::Collaboration {
     float per_sample = 1;  // in the sums that are handed in
     int failures_left = 0;
     std::atomic<int> rests_left = 0;
+    mutable std::atomic<int> pause_looks = 0;  // how often it says that it is paused
     bool hangs = false;
     bool expects = false;
     bool breaks_promise = false;
@@ -469,6 +471,31 @@ TEST_F(TrainerTest, computes_nothing_while_there_is_no_use_in_it) {
     EXPECT_EQ(collaboration.rests_left, 0);
     EXPECT_EQ(trainer_->samples_computed(), 3u * 24);
     EXPECT_EQ(collaboration.handed_in, 3u * 24);
+}
+
+// The rest of the batch comes after the pause; nothing is handed in before, and nothing is lost.
+TEST_F(TrainerTest, a_pause_keeps_the_samples_of_a_step_that_is_not_due) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 3);
+    seen_->computed = [&collaboration, first = true](std::uint64_t) mutable {
+        if (std::exchange(first, false)) collaboration.pause_looks = 4;
+    };
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    EXPECT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.pause_looks, 0);
+    EXPECT_EQ(trainer_->samples_computed(), 3u * 24);
+    EXPECT_EQ(collaboration.handed_in, 3u * 24);
+    EXPECT_FALSE(seen_->twice);
+}
+
+TEST_F(TrainerTest, a_paused_trainer_can_be_stopped) {
+    LoneCollaboration collaboration(loop_.executor(), 1'000'000, 0);
+    const auto trainer_ = trainer(collaboration);
+    start_and_wait_for(*trainer_, 8);
+    collaboration.pause_looks = 1'000'000;
+    trainer_->stop(Duration(0));
+    (void)trainer_->join();
+    EXPECT_GT(collaboration.pause_looks, 0);
 }
 
 // The largest that makes sense is found, and every sample computed meanwhile is handed in once.
