@@ -9,14 +9,13 @@
 #include "dedloc/cli/organiser_commands.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/organiser_wish.h"
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/peer/say.h"
-#include "dedloc/security/hash.h"
 
 namespace dedloc::cli {
 namespace {
 
-constexpr double seconds_per_day = 86'400;
 constexpr std::size_t list_bytes_max = 1u << 20;
 
 int print_string_of_peer(const InviteOptions& options) {
@@ -56,23 +55,6 @@ int print_string_of_peer(const InviteOptions& options) {
     return 0;
 }
 
-// The string with a code that is good once. The peer learns the code's hash alone.
-peer::Outcome<std::string> personal_string(const peer::RunningPeer& peer,
-                                           const std::string& name,
-                                           const InviteOptions& options) {
-    auto join = run::parse_join_string(peer.join_string);
-    if (!join) return peer::failure(join.error());
-    join->code = security::secure_random(run::invitation_code_bytes);
-    admission::Wish wish;
-    wish.kind = admission::WishKind::invite;
-    wish.name = name;
-    wish.code_hash = security::sha256(join->code);
-    wish.lifetime = static_cast<std::uint64_t>(options.days * seconds_per_day);
-    wish.organises = options.organiser;
-    if (auto refused = grant_wish(peer.path, wish)) return *std::move(refused);
-    return run::to_text(*join);
-}
-
 peer::Outcome<std::vector<std::string>> names_to_invite(const InviteOptions& options) {
     if (options.list.empty()) return std::vector<std::string>{options.name};
     const auto text = peer::read_text_file(options.list, list_bytes_max);
@@ -93,7 +75,8 @@ int run_invite(const InviteOptions& options) {
     auto peer = organising_peer(options.directory);
     if (!peer) return peer::report(peer.failure());
     for (const std::string& name : *names) {
-        auto text = personal_string(*peer, name, options);
+        auto text = peer::personal_string(
+            peer->path, peer->join_string, name, options.days, options.organiser);
         if (!text) return peer::report(text.failure());
         if (options.json) {
             const nlohmann::ordered_json json{{"run", peer->run_name},
@@ -113,10 +96,7 @@ int run_invite(const InviteOptions& options) {
 int run_revoke(const RevokeOptions& options) {
     auto peer = organising_peer(options.directory);
     if (!peer) return peer::report(peer.failure());
-    admission::Wish wish;
-    wish.kind = admission::WishKind::revoke;
-    wish.name = options.name;
-    if (auto refused = grant_wish(peer->path, wish)) return peer::report(*refused);
+    if (auto refused = peer::revoke_person(peer->path, options.name)) return peer::report(*refused);
     if (options.json) {
         const nlohmann::ordered_json json{{"run", peer->run_name}, {"revoked", options.name}};
         peer::say(stdout, "{}\n", monitor::json_line(json));

@@ -1,23 +1,15 @@
 #include "dedloc/cli/organiser_commands.h"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
-#include <thread>
 
+#include "dedloc/admission/book_issuer.h"
 #include "dedloc/cli/given_run_file.h"
-#include "dedloc/peer/peer_run.h"
-#include "dedloc/security/hash.h"
-#include "dedloc/wire/message.h"
 
 namespace dedloc::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr auto wish_look_time = std::chrono::milliseconds(50);
-constexpr std::size_t refusal_bytes_max = 4096;
-constexpr std::size_t name_bytes = 8;  // of a wish's file
 
 bool is_invited_run(const peer::RunningPeer& peer) {
     const auto join = run::parse_join_string(peer.join_string);
@@ -98,39 +90,6 @@ peer::Outcome<OrganiserFolder> organiser_folder(const std::string& directory) {
     std::string text = "several peers here have invited people; say which one by --dir:";
     for (const std::string& folder : folders) text += "\n  " + folder;
     return peer::Failure{peer::ExitCode::bad_input, text};
-}
-
-std::optional<peer::Failure> grant_wish(const std::string& directory, const admission::Wish& wish) {
-    const std::string folder = directory + "/" + std::string(admission::wishes_folder);
-    std::error_code error;
-    fs::create_directories(folder, error);
-    if (error)
-        return peer::Failure{peer::ExitCode::disk,
-                             "cannot make " + folder + ": " + error.message()};
-    const Digest name = security::sha256(security::secure_random(name_bytes));
-    const std::string path = folder + "/" + name.short_hex();
-    const Bytes bytes = wire::encode(wish);
-    // Whole or not at all: a name beside it, which the peer does not look at.
-    const Ok written = peer::write_private_file(
-        path, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-    if (!written) return peer::failure(peer::ExitCode::disk, written.error());
-    const double until = peer::steady_seconds() + wish_patience_s;
-    while (fs::exists(path, error)) {
-        if (peer::steady_seconds() > until) {
-            fs::remove(path, error);
-            return peer::Failure{
-                peer::ExitCode::unreachable,
-                "the peer in " + directory +
-                    " did not answer: it is no organiser's (only the peer that began "
-                    "the run, and those invited with --organiser, let people in)"};
-        }
-        std::this_thread::sleep_for(wish_look_time);
-    }
-    const std::string refused = path + std::string(admission::refusal_suffix);
-    if (!fs::exists(refused, error)) return std::nullopt;
-    const auto why = peer::read_text_file(refused, refusal_bytes_max);
-    fs::remove(refused, error);
-    return peer::Failure{peer::ExitCode::bad_input, why ? *why : why.error().message()};
 }
 
 Result<admission::InviteBook> read_book(const std::string& directory, const Digest& run) {

@@ -1,13 +1,11 @@
 // The commands `invite NAME`, `revoke` and `members` share: the organiser's peer on this machine,
-// its book, and the wishes that it grants (admission/book_issuer.h).
+// and its book. What is asked of it: peer/organiser_wish.h.
 //
-// Errors: Failure with unreachable (no peer runs there), bad_input (another kind of run; a wish
-// that the peer refused, in its words), disk. Blocks for wish_patience at most.
+// Errors: Failure with unreachable (no peer runs there), bad_input (another kind of run), disk.
 
 #pragma once
 #include <string>
 
-#include "dedloc/admission/book_issuer.h"
 #include "dedloc/admission/invite_book.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/peer_directory.h"
@@ -15,13 +13,8 @@
 
 namespace dedloc::cli {
 
-inline constexpr double wish_patience_s = 10;
-
 // The peer in `directory`, or the only one of an invited run that runs on this machine.
 peer::Outcome<peer::RunningPeer> organising_peer(const std::string& directory);
-
-// Hands a wish to the peer in `directory` and waits until it is granted.
-std::optional<peer::Failure> grant_wish(const std::string& directory, const admission::Wish& wish);
 
 // The folder of an organiser's peer, whether it runs or not.
 struct OrganiserFolder {
