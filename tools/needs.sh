@@ -34,7 +34,7 @@ say_elsewhere() {
 needs_build=(g++ cmake ninja-build ccache mold python3 libasio-dev libssl-dev libfmt-dev
     libspdlog-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libhwy-dev zlib1g-dev
     libtorch-dev libsentencepiece-dev libsodium-dev libutf8proc-dev libminiupnpc-dev
-    libnatpmp-dev libjpeg-dev libpng-dev
+    libnatpmp-dev libcpp-httplib-dev libjpeg-dev libpng-dev
     libharfbuzz-dev libfreetype-dev)
 # Vector AES (docs/decisions/0009), which Debian has for this architecture only.
 [[ $(dpkg --print-architecture 2>/dev/null) != amd64 ]] || needs_build+=(libipsec-mb-dev)
@@ -44,8 +44,8 @@ needs_test=(libgtest-dev libglpk-dev iproute2 nftables)
 if is_debian_12 || apt-cache show clang-format-14 >/dev/null 2>&1; then
     needs_test+=(clang-format-14)
 fi
-# Without these some tests skip themselves. They conflict with miniupnpd-iptables.
-wants_test=(miniupnpd miniupnpd-nftables)
+# Without these some tests skip themselves. The first two conflict with miniupnpd-iptables.
+wants_test=(miniupnpd miniupnpd-nftables prometheus)
 needs_interop=(python3-torch python3-venv) # hivemind's (docs/interop.md)
 needs_bench=(libbenchmark-dev libgloo-dev libhiredis-dev libibverbs-dev sentencepiece iperf3
     python3-torch python3-numpy python3-venv libopenblas0-pthread)

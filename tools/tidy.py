@@ -60,7 +60,9 @@ BANS = (
     Ban(r"steady_clock::now|system_clock::now|high_resolution_clock::now|\bclock_gettime\b",
         "a runtime::Clock that was passed in",
         # tasks: the synthetic task pretends to compute for so long, on the trainer's thread.
-        ("src/dedloc/runtime/", "src/dedloc/base/log.cpp", "src/dedloc/tasks/synthetic")),
+        # web: browsers are outside virtual time; what a store is told has the times of its events.
+        ("src/dedloc/runtime/", "src/dedloc/base/log.cpp", "src/dedloc/tasks/synthetic",
+         "src/dedloc/web/")),
     Ban(r"\brandom_device\b|\bmt19937(_64)?\b", "a base::Random that was passed in, or "
         "security::secure_random for secrets", ("src/dedloc/security/",)),
     Ban(r"(?<![\w.:>])s?rand\s*\(|\bstd::s?rand\b", "base::Random", ()),
@@ -68,10 +70,11 @@ BANS = (
         "libraries", ()),
     Ban(r"this_thread::sleep_(for|until)|(?<![\w.:>])u?sleep\s*\(",
         "co_await clock.sleep_for(duration)",
-        ("src/dedloc/runtime/", "src/dedloc/tasks/synthetic")),
+        ("src/dedloc/runtime/", "src/dedloc/tasks/synthetic", "src/dedloc/web/server.cpp")),
     Ban(r"\bstd::j?thread\b(?!::(?:hardware_concurrency|id))|\bstd::async\b|\bpthread_create\b",
         "runtime::Workers", ("src/dedloc/runtime/", "src/dedloc/train/", "src/dedloc/tasks/",
-                             "src/dedloc/monitor/", "src/dedloc/collab/node.cpp",
+                             "src/dedloc/monitor/", "src/dedloc/web/",
+                             "src/dedloc/collab/node.cpp",
                              "src/dedloc/text/prefetch", "src/dedloc/images/read_ahead"),
         in_tests=False),
     Ban(r"\bstd::(abort|exit|quick_exit|terminate)\b|(?<![\w.:>])_?exit\s*\(",

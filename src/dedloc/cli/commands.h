@@ -276,10 +276,27 @@ struct WatchOptions {
     double seconds = 0;     // 0: until Ctrl-C or the end of the run
     bool json = false;
     bool plain = false;
+    std::string web;             // where the page is (peer/web_page.h); empty: none
     bool print_plan = false;     // a file for run_plan instead of the view, after `seconds` (10)
     std::uint64_t elements = 0;  // for it: numbers in the averaged vector; 0: as the run says
 };
 int run_watch(const WatchOptions& options);
+
+struct ControlOptions {
+    std::string action;     // pause, resume, limit
+    std::string directory;  // of the peer; empty: the only one that runs here
+    peer::CapOptions caps;  // limit
+    bool json = false;
+};
+int run_control(const ControlOptions& options);
+
+struct ReplayOptions {
+    std::string folder;  // of a peer
+    std::string web = "auto";
+    double speed = 0;    // 0: all of it in a minute
+    double seconds = 0;  // 0: until Ctrl-C
+};
+int run_replay(const ReplayOptions& options);
 
 struct ServiceOptions {
     std::string action;  // install, remove, run

@@ -143,6 +143,7 @@ void add_peer_options(CLI::App& command, peer::PeerOptions& peer) {
                        peer.publish_directory,
                        "folder, of this peer alone, that gets a copy of every checkpoint that it "
                        "keeps, and the name `latest`");
+    add_web_option(command, peer.web);
     command.add_flag("--flip-signs", peer.flips_signs)->group("");
     command.add_option("--flip-from", peer.flips_from)->group("");
     command.add_option("--accomplice", peer.accomplice)->group("");
@@ -342,6 +343,7 @@ void add_watch_command(CLI::App& app, AllOptions& all) {
                       "for, which must not be at work");
     watch->add_option("--seconds", all.watch.seconds, "end after this time")
         ->check(CLI::Range(0.0, 1e9));
+    add_web_option(*watch, all.watch.web);
     CLI::Option* json = watch->add_flag("--json", all.watch.json, json_help);
     watch->add_flag("--plain", all.watch.plain, "plain lines instead of the live view");
     CLI::Option* plan = watch->add_flag(
@@ -591,8 +593,10 @@ int run_program(int argc, char** argv) {
     };
     add_people_commands(app, all.people, run_people, program);
     arrange_help(app);
+    std::vector<std::string> words = with_web_places(argc, argv);
+    std::ranges::reverse(words);  // as CLI11 takes them
     try {
-        app.parse(argc, argv);
+        app.parse(std::move(words));
     } catch (const CLI::ParseError& error) {
         const int code = app.exit(error);  // prints help, or what was wrong
         return code == 0 ? 0 : static_cast<int>(peer::ExitCode::bad_input);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "dedloc/runtime/machine.h"
+#include "dedloc/web/gate.h"
 
 namespace dedloc::cli {
 
@@ -34,6 +35,30 @@ constexpr char max_up_help[] =
     "'5,23:00-07:00=50' is 50 from 23:00 to 07:00 and 5 else; off: no limit (default: off)";
 
 }  // namespace
+
+void add_web_option(CLI::App& command, std::string& web) {
+    command
+        .add_option("--web",
+                    web,
+                    "show the run in a browser, and /metrics and /api to programs: on this machine "
+                    "at port 8470, or the next that is free; with a value there (0: any free one); "
+                    "0.0.0.0:8470: to other machines as well, without encryption")
+        ->type_name("[[ADDRESS:]PORT]");
+}
+
+std::vector<std::string> with_web_places(int argc, const char* const* argv) {
+    std::vector<std::string> words;
+    for (int i = 1; i < argc; ++i) {
+        words.emplace_back(argv[i]);
+        if (words.back() != "--web") continue;
+        const std::string next = i + 1 < argc ? argv[i + 1] : "";
+        // A port, or an address with one; a folder whose name is a number is written ./8470.
+        const bool is_place = web::parse_web_address(next).has_value();
+        words.back() += "=" + (is_place ? next : "auto");
+        if (is_place) ++i;
+    }
+    return words;
+}
 
 void add_cap_options(CLI::App& command, peer::CapOptions& caps) {
     command.add_option("--max-up", caps.max_up, max_up_help)->type_name("MBIT[,RANGE=MBIT...]");

@@ -5,6 +5,8 @@
 #pragma once
 #include <CLI/App.hpp>
 #include <cstddef>
+#include <string>
+#include <vector>
 
 #include "dedloc/cli/commands.h"
 
@@ -24,6 +26,12 @@ inline constexpr const char* json_help =
 
 // More threads than processors only wait for each other.
 CLI::Validator threads_check();
+
+// `--web [PORT]`: a value only where what follows is one, as a run file or folder may follow.
+void add_web_option(CLI::App& command, std::string& web);
+// The arguments without the program, each `--web` with its value, which is `auto` where none was
+// given.
+std::vector<std::string> with_web_places(int argc, const char* const* argv);
 
 void add_cap_options(CLI::App& command, peer::CapOptions& caps);
 

@@ -66,6 +66,35 @@ void add_why_command(CLI::App& app, WhyOptions& options, const OnRun& on_run) {
     on_run(why, [&options] { return run_why(options); });
 }
 
+void add_control_commands(CLI::App& app, PeopleOptions& all, const OnRun& on_run) {
+    const auto add = [&](const char* action, ControlOptions& options, const char* help) {
+        CLI::App* command = app.add_subcommand(action, help);
+        options.action = action;
+        command->add_option(
+            "folder", options.directory, "of a peer that runs here (default: the only one)");
+        command->add_flag("--json", options.json, json_help);
+        on_run(command, [&options] { return run_control(options); });
+        return command;
+    };
+    add("pause", all.pause, "have a peer of this machine compute nothing, and stay in its run");
+    add("resume", all.resume, "have a paused peer go on");
+    add_cap_options(
+        *add("limit", all.limit, "change what a peer of this machine may take of its line"),
+        all.limit.caps);
+}
+
+void add_replay_command(CLI::App& app, ReplayOptions& options, const OnRun& on_run) {
+    CLI::App* replay =
+        app.add_subcommand("replay", "show a finished run in the web page, at any speed");
+    replay->add_option("folder", options.folder, "of a peer that took part")->required();
+    add_web_option(*replay, options.web);
+    replay->add_option("--speed", options.speed, "times as fast (default: all of it in a minute)")
+        ->check(CLI::Range(0.01, 1e6));
+    replay->add_option("--seconds", options.seconds, "end after this time")
+        ->check(CLI::Range(0.0, 1e9));
+    on_run(replay, [&options] { return run_replay(options); });
+}
+
 void add_finetune_command(CLI::App& app, FineTuneOptions& options, const OnRun& on_run) {
     CLI::App* finetune = app.add_subcommand(
         "finetune", "how well checkpoints serve another task: a table of models, mean and std");
@@ -163,6 +192,8 @@ void add_people_commands(CLI::App& app,
     add_admission_commands(app, options, on_run);
     add_report_command(app, options.report, on_run);
     add_why_command(app, options.why, on_run);
+    add_control_commands(app, options, on_run);
+    add_replay_command(app, options.replay, on_run);
     add_service_command(app, options.service, on_run, program);
 }
 

@@ -18,6 +18,10 @@ struct PeopleOptions {
     RevokeOptions revoke;
     ReportOptions report;
     WhyOptions why;
+    ControlOptions pause;
+    ControlOptions resume;
+    ControlOptions limit;
+    ReplayOptions replay;
     FineTuneOptions finetune;
     ServiceOptions service;
 };

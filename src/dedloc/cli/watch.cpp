@@ -8,6 +8,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "dedloc/base/release.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/watch_patience.h"
 #include "dedloc/cli/watcher.h"
@@ -21,6 +22,7 @@
 #include "dedloc/peer/interrupts.h"
 #include "dedloc/peer/say.h"
 #include "dedloc/peer/trainer_program.h"
+#include "dedloc/peer/web_page.h"
 #include "dedloc/planning/plan_of_run.h"
 
 namespace dedloc::cli {
@@ -92,6 +94,26 @@ int print_plan_of_run(const Watcher& run, const WatchOptions& options) {
     return 0;
 }
 
+peer::Outcome<std::unique_ptr<peer::WebPage>> page_of(const Watcher& run,
+                                                      const std::string& where) {
+    return peer::WebPage::start({.where = where,
+                                 .facts = {.mode = web::Mode::watch,
+                                           .version = std::string(base::release),
+                                           .run = run.run(),
+                                           .started = run.wall_now()}});
+}
+
+web::Look look_of(const Watcher& run,
+                  const monitor::RunView& view,
+                  const std::vector<membership::Status>& statuses) {
+    web::Look look;
+    look.view = view;
+    look.statuses = statuses;
+    look.now = run.wall_now();
+    look.grid = run.grid();
+    return look;
+}
+
 }  // namespace
 
 int run_watch(const WatchOptions& options) {
@@ -104,9 +126,16 @@ int run_watch(const WatchOptions& options) {
     if (options.print_plan) return print_plan_of_run(run, options);
 
     const double started = run.wall_now();
+    std::unique_ptr<peer::WebPage> page;
+    if (!options.web.empty()) {
+        auto made = page_of(run, options.web);
+        if (!made) return peer::report(made.failure());
+        page = std::move(*made);
+    }
     monitor::RunModel model(run.run(), PeerId(), started);
     monitor::Screen screen(STDOUT_FILENO,
                            monitor::screen_options_for(STDOUT_FILENO, options.plain));
+    if (page && !options.json) screen.say("the run's page: " + page->address());
     monitor::RunView last_alive = model.view();
     peer::GridLines grid;
     bool has_grid = false;
@@ -116,7 +145,10 @@ int run_watch(const WatchOptions& options) {
     End end = End::none;
     while (peer::interrupts() == 0) {
         const double now = run.wall_now();
-        for (const events::Event& event : run.take_events()) model.add(event);
+        for (const events::Event& event : run.take_events()) {
+            model.add(event);
+            if (page) page->store().record(event);
+        }
         const std::vector<membership::Status> statuses = run.statuses();
         accuracy = std::max(accuracy, best_accuracy(statuses));
         model.update(statuses, now);
@@ -126,6 +158,7 @@ int run_watch(const WatchOptions& options) {
             view.more = grid.lines(now, peer::names_of(statuses));
             has_grid = true;
         }
+        if (page) page->update(look_of(run, view, statuses));
         screen.show(view);
         const bool answered = view.live_peers() > 0;
         if (answered) last_alive = view;
@@ -134,11 +167,13 @@ int run_watch(const WatchOptions& options) {
         if (end != End::none || (options.seconds > 0 && now - started >= options.seconds)) break;
         std::this_thread::sleep_for(monitor::frame_time);
     }
+    if (page) page->end(end == End::over ? "the run is over" : "the observer has ended");
     screen.release();
     if (end == End::over) screen.say("the run is over");
     if (end == End::out_of_reach) screen.say("no peer of the run answers any more");
     nlohmann::ordered_json json = json_of(last_alive);
     if (has_grid) json["experts"] = grid.json(run.wall_now());
+    if (page) json["web"] = page->address();
     watcher->reset();
     if (options.json) screen.print(monitor::json_line(json));
     return end == End::out_of_reach ? static_cast<int>(peer::ExitCode::unreachable) : 0;

@@ -214,8 +214,15 @@ std::optional<Failure> check_opening(const OpeningOptions& options) {
 }
 
 Outcome<OpenedNode> open_node(const Digest& run, const OpeningOptions& options) {
-    const auto node = node_options(options);
+    auto node = node_options(options);
     if (!node) return failure(node.error());
+    std::shared_ptr<CapSetting> caps;
+    if (options.caps_can_change) {
+        auto setting = CapSetting::make(options.caps.max_up, options.caps.max_down);
+        if (!setting) return failure(setting.error());
+        caps = *std::move(setting);
+        node->caps = [caps](WallSeconds now) { return caps->at(now); };
+    }
     const std::size_t computing =
         options.workers_count == 0 ? runtime::usable_processors() : options.workers_count;
     if (const Ok started = runtime::can_start_threads(2 * computing + threads_beside); !started)
@@ -240,7 +247,8 @@ Outcome<OpenedNode> open_node(const Digest& run, const OpeningOptions& options) 
             if (node->announce.empty()) keep_port(**opened, directory);
             // Left by a process that was killed: `invite` would print it as ours.
             ::unlink((directory + "/" + std::string(join_file)).c_str());
-            return OpenedNode{.node = *std::move(opened), .directory = directory};
+            return OpenedNode{
+                .node = *std::move(opened), .directory = directory, .caps = std::move(caps)};
         }
         const Error& error = opened.error();
         if (!numbered || error.kind() != ErrorKind::conflict)

@@ -9,6 +9,7 @@
 
 #include "dedloc/base/time.h"
 #include "dedloc/collab/node.h"
+#include "dedloc/peer/cap_setting.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/peer_options.h"
 
@@ -31,6 +32,8 @@ std::string announced_in_vain(const std::vector<std::string>& announced,
 struct OpenedNode {
     std::unique_ptr<collab::Node> node;
     std::string directory;  // absolute
+    // Its caps, where they can be changed later; null: they are as they are.
+    std::shared_ptr<CapSetting> caps{};
 };
 
 struct OpeningOptions {
@@ -42,6 +45,7 @@ struct OpeningOptions {
     std::string congestion_control{};
     CapOptions caps{};
     std::size_t workers_count = 0;  // collab::NodeOptions
+    bool caps_can_change = false;
 };
 // Opening options of a command that has --dir, --listen, --announce, --relay, --relay-for,
 // --no-port-mapping, --congestion-control, --max-up and --max-down. Cores that --threads leaves to
@@ -57,6 +61,9 @@ OpeningOptions opening_options(const Options& given) {
     opening.nat.map_ports = !given.no_port_mapping;
     if (given.relay_for == "anyone") opening.nat.relay_for = p2p::RelayFor::anyone;
     if (given.relay_for == "nobody") opening.nat.relay = p2p::RelayServing::never;
+    // Caps would take the place of what plans are told to count on.
+    if constexpr (requires { given.web; })
+        opening.caps_can_change = given.plan_up == 0 && given.plan_down == 0;
     if constexpr (requires { given.threads; })
         opening.workers_count = static_cast<std::size_t>(given.threads);
     return opening;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "dedloc/base/printable.h"
+#include "dedloc/base/release.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
@@ -23,6 +24,8 @@
 #include "dedloc/peer/interrupts.h"
 #include "dedloc/peer/join_string_file.h"
 #include "dedloc/peer/memory.h"
+#include "dedloc/peer/organiser_wish.h"
+#include "dedloc/peer/peer_control.h"
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/peer/prompts.h"
 #include "dedloc/peer/quiet_failures.h"
@@ -31,6 +34,7 @@
 #include "dedloc/peer/saved_states.h"
 #include "dedloc/peer/say.h"
 #include "dedloc/peer/task_progress.h"
+#include "dedloc/peer/web_page.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/run/run_hints.h"
 #include "dedloc/run/vector_codecs.h"
@@ -133,7 +137,10 @@ class PeerRun {
               },
               [this](events::Any what, std::string text) {
                   tell(std::move(what), std::move(text));
-              }) {}
+              }),
+          control_(input_.opened.directory,
+                   [this](const ControlRequest& request) { return carry_out(request); }) {}
+    ~PeerRun() { control_.close(); }
 
     int run();
 
@@ -152,6 +159,10 @@ class PeerRun {
         return input_.opened.directory + "/" + std::string(name);
     }
 
+    std::optional<Failure> start_web();
+    web::Actions web_actions();
+    Ok carry_out(const ControlRequest& request);
+    void update_web(const monitor::RunView& view);
     std::optional<Failure> fetch_missing_file();
     std::optional<Failure> make_task();
     std::optional<Failure> begin();
@@ -207,6 +218,9 @@ class PeerRun {
     double download_told_ = -download_tell_s;
     std::uint64_t resumed_at_ = 0;  // the step of the state that a host has at first
     bool view_is_over_ = false;
+    bool is_paused_ = false;
+    PeerControl control_;
+    std::unique_ptr<WebPage> web_;  // null: without; it asks `control_`
 };
 
 tasks::TaskOptions PeerRun::task_options() const {
@@ -319,12 +333,113 @@ collab::Options PeerRun::collaboration_options() const {
     return options;
 }
 
+// ---- what its user sees and asks, on the web page or by commands --------------------------------
+
+web::Actions PeerRun::web_actions() {
+    using Json = nlohmann::ordered_json;
+    const auto text_in = [](const Json& body, const char* name) {
+        const auto found = body.find(name);
+        if (found == body.end()) return std::string();
+        return found->is_string()   ? found->get<std::string>()
+               : found->is_number() ? fmt::format("{}", found->get<double>())
+                                    : std::string();
+    };
+    const auto ask = [this](ControlRequest request) -> Result<Json> {
+        DEDLOC_TRY_VOID(control_.ask(request));
+        return Json{{"paused", request.action == "pause"}};
+    };
+    web::Actions actions;
+    actions["pause"] = [ask](const Json&) {
+        return ask({.action = "pause", .up = {}, .down = {}});
+    };
+    actions["resume"] = [ask](const Json&) {
+        return ask({.action = "resume", .up = {}, .down = {}});
+    };
+    if (input_.opened.caps)
+        actions["limit"] = [this, text_in](const Json& body) -> Result<Json> {
+            if (!body.contains("up_mbit") && !body.contains("down_mbit"))
+                return make_error(ErrorKind::bad_input, "say up_mbit and down_mbit; 0: no limit");
+            DEDLOC_TRY_VOID(control_.ask({.action = "limit",
+                                          .up = text_in(body, "up_mbit"),
+                                          .down = text_in(body, "down_mbit")}));
+            const runtime::LineCaps caps = input_.opened.caps->at(wall_seconds());
+            return Json{{"caps", {{"up_mbit", caps.up * 8e-6}, {"down_mbit", caps.down * 8e-6}}}};
+        };
+    if (!input_.issuer) return actions;
+    const std::string directory = input_.opened.directory;
+    actions["invite"] = [directory, text_in](const Json& body) -> Result<Json> {
+        constexpr double invitation_days = 7;
+        DEDLOC_TRY(const RunningPeer peer, running_peer(directory));
+        auto text = personal_string(
+            directory, peer.join_string, text_in(body, "name"), invitation_days, false);
+        if (!text) return make_error(ErrorKind::bad_input, "{}", text.failure().message);
+        return Json{{"text", *std::move(text)}, {"days", invitation_days}};
+    };
+    actions["revoke"] = [directory, text_in](const Json& body) -> Result<Json> {
+        if (const auto refused = revoke_person(directory, text_in(body, "name")))
+            return make_error(ErrorKind::bad_input, "{}", refused->message);
+        return Json::object();
+    };
+    return actions;
+}
+
+std::optional<Failure> PeerRun::start_web() {
+    if (options_.web.empty()) return std::nullopt;
+    auto page = WebPage::start({.where = options_.web,
+                                .facts = {.mode = web::Mode::peer,
+                                          .version = std::string(base::release),
+                                          .run = run_file(),
+                                          .us = node_.id(),
+                                          .started = node_.clock().wall_now()},
+                                .directory = input_.opened.directory,
+                                .actions = web_actions()});
+    if (!page) return page.failure();
+    web_ = std::move(*page);
+    if (!options_.json) screen_.say("this peer's page: " + web_->address());
+    return std::nullopt;
+}
+
+// Asked on another thread, or by a command; carried out here.
+Ok PeerRun::carry_out(const ControlRequest& request) {
+    if (request.action == "limit") {
+        if (!input_.opened.caps)
+            return make_error(ErrorKind::bad_input, "the caps of this peer cannot be changed");
+        return input_.opened.caps->set(request.up, request.down);  // look() tells when it is so
+    }
+    const bool paused = request.action == "pause";
+    if (paused == is_paused_) return {};
+    is_paused_ = paused;
+    service_.collaboration().set_paused(paused);
+    if (paused)
+        announce(events::Paused{},
+                 "paused: this peer computes nothing, and keeps up with the run, until `dedloc "
+                 "resume`");
+    else
+        announce(events::Resumed{}, "resumed: this peer computes again");
+    return {};
+}
+
+void PeerRun::update_web(const monitor::RunView& view) {
+    if (!web_) return;
+    web::Look look;
+    look.view = view;
+    look.statuses = last_statuses_;
+    look.now = node_.clock().wall_now();
+    look.up_mbit = caps_told_.up * 8e-6;
+    look.down_mbit = caps_told_.down * 8e-6;
+    look.paused = is_paused_;
+    look.grid = grid_.seen();
+    web_->update(std::move(look));
+}
+
 std::optional<Failure> PeerRun::begin() {
     auto log = monitor::EventLog::open(file(events_file));
     if (!log) return failure(ExitCode::disk, log.error());
     log_ = *std::move(log);
-    fan_ = std::make_unique<monitor::EventFan>(
-        std::vector<events::EventSink*>{log_.get(), &mailbox_, &states_.sink()});
+    if (auto failed = start_web()) return failed;
+    std::vector<events::EventSink*> sinks{log_.get(), &mailbox_, &states_.sink()};
+    if (web_) sinks.push_back(&web_->store());
+    fan_ = std::make_unique<monitor::EventFan>(std::move(sinks));
     say_folder();
     if (!options_.watch_prompts.empty())
         if (const auto prompts = prompts_of_file(options_.watch_prompts); !prompts)
@@ -336,6 +451,7 @@ std::optional<Failure> PeerRun::begin() {
     const run::Layout layout = learner_->layout();
     vector_bytes_ = static_cast<double>(layout.vector_count()) *
                     codec::element_bytes(run::vector_codecs(run_file().averaging, layout));
+    if (web_) web_->store().set_vector_bytes(vector_bytes_);
     if (const Ok kept = keep_run_files(input_.opened.directory, *task_); !kept)
         return failure(ExitCode::disk, kept.error());
     const Ok copied = write_private_file(file(run_copy_file), run::to_toml(run_file()));
@@ -367,7 +483,7 @@ std::optional<Failure> PeerRun::begin() {
             fmt::format("the run went on without this peer, which has come back at step {}", step));
     states_.begin_at(step);
     states_.begin();
-    if (!options_.quiet) grid_.start(node_, run_file());
+    if (!options_.quiet || web_) grid_.start(node_, run_file());
     if (options_.listed) list_run(node_, service_, input_.invitation);
     return std::nullopt;
 }
@@ -492,7 +608,9 @@ void PeerRun::look() {
         grid_lines_.update(*seen, now);
         view.more = grid_lines_.lines(now, names_of(last_statuses_));
     }
+    update_web(view);
     screen_.show(view);
+    control_.look();
 }
 
 void PeerRun::refresh_join_string() {
@@ -546,6 +664,11 @@ std::optional<Failure> PeerRun::end() {
     if (interrupted_ || !votes) trainer_->stop(votes ? leave_patience : Duration(0));
     service_.leave(!votes ? Duration(0) : interrupted_ ? leave_patience : end_patience);
     look();
+    control_.close();
+    if (web_)
+        web_->end(interrupted_ ? "this peer has left"
+                  : put_out_   ? put_out_->message
+                               : "the run is over");
     // Nothing changes the state any more. What ends this process next (a service manager, a machine
     // that is switched off) may not wait for a gradient, and nor do we.
     const auto final_state = service_.collaboration().state();
@@ -602,6 +725,7 @@ void PeerRun::print_json(const std::optional<Failure>& failed) {
         json["join_string"] = join_string_.text();
     }
     json["directory"] = input_.opened.directory;
+    if (web_) json["web"] = web_->address();
     json["seconds"] = steady_seconds() - input_.started;
     screen_.print(monitor::json_line(json));
 }

@@ -1,0 +1,21 @@
+# Writes OUTPUT, a source that holds the page's files of FOLDER (src/dedloc/web/page_files.h): at a
+# build, by cmake -P.
+file(GLOB paths ${FOLDER}/*.html ${FOLDER}/*.css ${FOLDER}/*.js ${FOLDER}/*.svg)
+list(SORT paths)
+set(arrays "")
+set(entries "")
+set(number 0)
+foreach(path IN LISTS paths)
+    get_filename_component(name ${path} NAME)
+    file(READ ${path} hex HEX)
+    string(LENGTH "${hex}" digits)
+    math(EXPR size "${digits} / 2")
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "\\\\x\\1" bytes "${hex}")
+    string(APPEND arrays "constexpr char bytes_${number}[] = \"${bytes}\";\n")
+    string(APPEND entries "    {\"${name}\", {bytes_${number}, ${size}}},\n")
+    math(EXPR number "${number} + 1")
+endforeach()
+file(WRITE ${OUTPUT}
+     "#include \"dedloc/web/page_files.h\"\n\nnamespace dedloc::web {\nnamespace {\n\n${arrays}\n"
+     "constexpr PageFile files[] = {\n${entries}};\n\n}  // namespace\n\n"
+     "std::span<const PageFile> page_files() { return files; }\n\n}  // namespace dedloc::web\n")

@@ -1,0 +1,47 @@
+// dedloc replay: the event log of a peer's folder in the web page, at any speed.
+
+#include "dedloc/web/replay.h"
+
+#include <chrono>
+#include <thread>
+
+#include "dedloc/base/release.h"
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/given_run_file.h"
+#include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/interrupts.h"
+#include "dedloc/peer/peer_directory.h"
+#include "dedloc/peer/peer_run.h"
+#include "dedloc/peer/say.h"
+#include "dedloc/peer/web_page.h"
+
+namespace dedloc::cli {
+namespace {
+
+constexpr auto replay_look_time = std::chrono::milliseconds(100);
+
+}  // namespace
+
+int run_replay(const ReplayOptions& options) {
+    auto place = peer::web_options(options.web);
+    if (!place) return peer::report(place.failure());
+    place->pictures_folder = options.folder + "/prompts";
+    const auto run = given_run_file(options.folder + "/" + std::string(peer::run_copy_file));
+    if (!run) return peer::report(peer::failure(run.error()));
+    auto replay =
+        web::Replay::open(options.folder, *run, std::string(base::release), options.speed);
+    if (!replay) return peer::report(peer::failure(replay.error()));
+    auto server = web::Server::start(
+        (*replay)->store(), {{"replay", (*replay)->action()}}, *std::move(place));
+    if (!server) return peer::report(peer::failure(peer::ExitCode::port, server.error()));
+    peer::catch_interrupts();
+    peer::say(stdout, "the run's page: {} (Ctrl-C ends it)\n", (*server)->address());
+    std::fflush(stdout);
+    const double until = peer::steady_seconds() + options.seconds;
+    while (peer::interrupts() == 0 && (options.seconds == 0 || peer::steady_seconds() < until))
+        std::this_thread::sleep_for(replay_look_time);
+    (*replay)->store().end("the replay has ended");
+    return 0;
+}
+
+}  // namespace dedloc::cli

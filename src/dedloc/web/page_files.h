@@ -1,0 +1,21 @@
+// The page's files, compiled in from src/dedloc/web/page/ (cmake/DedlocEmbed.cmake).
+//
+// Thread: any.
+
+#pragma once
+#include <span>
+#include <string_view>
+
+namespace dedloc::web {
+
+struct PageFile {
+    std::string_view name;  // "index.html"
+    std::string_view bytes;
+};
+std::span<const PageFile> page_files();
+
+// By a request's path, "/" or "/page.js"; null: there is none.
+const PageFile* page_file(std::string_view path);
+std::string_view content_type(const PageFile& file);
+
+}  // namespace dedloc::web

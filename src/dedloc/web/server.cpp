@@ -1,0 +1,362 @@
+#include "dedloc/web/server.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <httplib.h>
+#include <mutex>
+#include <thread>
+
+#include "dedloc/base/file.h"
+#include "dedloc/monitor/json_line.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/web/metrics.h"
+#include "dedloc/web/page_files.h"
+#include "dedloc/web/stream.h"
+
+namespace dedloc::web {
+namespace {
+
+constexpr int keep_alive_s = 1;
+constexpr int read_patience_s = 2;
+constexpr double news_wait_s = 0.5;
+constexpr std::size_t waiting_connections_max = 32;
+constexpr std::size_t token_bytes = 16;
+constexpr std::size_t picture_bytes_max = 16u << 20;
+constexpr const char* json_type = "application/json; charset=utf-8";
+constexpr const char* content_policy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'";
+
+double steady_seconds_of_server() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+// A thread a connection, as a stream keeps one for as long as it is looked at; none before the
+// first. Who accepts waits while all are at work and enough connections wait.
+class ConnectionThreads final : public httplib::TaskQueue {
+  public:
+    void enqueue(std::function<void()> work) override {
+        std::unique_lock lock(mutex_);
+        room_.wait(lock, [this] { return closing_ || waiting_.size() < waiting_connections_max; });
+        waiting_.push_back(std::move(work));
+        if (waiting_.size() > idle_ && threads_.size() < connections_max)
+            threads_.emplace_back([this] { serve(); });
+        work_.notify_one();
+    }
+    void shutdown() override {
+        {
+            const std::lock_guard lock(mutex_);
+            closing_ = true;
+        }
+        work_.notify_all();
+        room_.notify_all();
+        for (std::thread& thread : threads_) thread.join();
+    }
+
+  private:
+    void serve() {
+        std::unique_lock lock(mutex_);
+        while (true) {
+            ++idle_;
+            work_.wait(lock, [this] { return closing_ || !waiting_.empty(); });
+            --idle_;
+            if (waiting_.empty()) return;
+            const std::function<void()> work = std::move(waiting_.front());
+            waiting_.pop_front();
+            room_.notify_one();
+            lock.unlock();
+            work();
+            lock.lock();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable work_;
+    std::condition_variable room_;
+    std::deque<std::function<void()>> waiting_;
+    std::vector<std::thread> threads_;
+    std::size_t idle_ = 0;
+    bool closing_ = false;
+};
+
+std::optional<std::uint64_t> number_in(std::string_view text) {
+    std::uint64_t number = 0;
+    const auto [end, error] = std::from_chars(text.begin(), text.end(), number);
+    if (error != std::errc() || end != text.end() || text.empty()) return std::nullopt;
+    return number;
+}
+
+void answer_error(httplib::Response& response, int status, std::string_view why) {
+    const nlohmann::ordered_json json{{"ok", false}, {"error", why}};
+    response.status = status;
+    response.set_content(monitor::json_line(json), json_type);
+}
+
+std::string own_host_name() {
+    char name[256] = {};
+    if (::gethostname(name, sizeof name - 1) != 0) return {};
+    std::string text = name;
+    std::ranges::transform(text, text.begin(), [](unsigned char letter) {
+        return static_cast<char>(std::tolower(letter));
+    });
+    return text;
+}
+
+}  // namespace
+
+struct Server::State {
+    State(RunStore& a_store, Actions some_actions, ServerOptions given)
+        : store(a_store), actions(std::move(some_actions)), options(std::move(given)) {}
+
+    void set_up();
+    Ok bind();
+    httplib::Server::HandlerResponse get(const httplib::Request& request,
+                                         httplib::Response& response);
+    bool get_api(const std::string& path,
+                 const httplib::Request& request,
+                 httplib::Response& response);
+    void get_picture(std::string_view name, httplib::Response& response) const;
+    void stream(const httplib::Request& request, httplib::Response& response);
+    void act(const Action& action, const httplib::Request& request, httplib::Response& response);
+
+    RunStore& store;
+    Actions actions;
+    ServerOptions options;
+    GatePolicy policy;
+    httplib::Server http;
+    std::thread thread;
+    std::mutex acting;
+    std::atomic<std::size_t> viewers = 0;
+    std::atomic<bool> closing = false;
+    int port = 0;
+};
+
+void Server::State::set_up() {
+    http.new_task_queue = [] { return new ConnectionThreads; };
+    http.set_keep_alive_timeout(keep_alive_s);
+    http.set_read_timeout(read_patience_s);
+    http.set_write_timeout(write_patience_s);
+    http.set_payload_max_length(body_bytes_max);
+    http.set_tcp_nodelay(true);
+    // Not SO_REUSEPORT, with which a second server would take half of the first one's requests.
+    http.set_socket_options([](int socket) {
+        const int yes = 1;
+        ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
+    http.set_default_headers({{"Content-Security-Policy", content_policy},
+                              {"X-Content-Type-Options", "nosniff"},
+                              {"Referrer-Policy", "no-referrer"},
+                              {"Cross-Origin-Resource-Policy", "same-origin"},
+                              {"Cache-Control", "no-store"}});
+    http.set_pre_routing_handler(
+        [this](const auto& request, auto& response) { return get(request, response); });
+    for (const auto& [name, action] : actions)
+        http.Post("/api/" + name, [this, &action](const auto& request, auto& response) {
+            act(action, request, response);
+        });
+    http.set_error_handler([](const httplib::Request&, httplib::Response& response) {
+        if (!response.body.empty()) return;
+        answer_error(response,
+                     response.status,
+                     response.status == 404   ? "there is nothing at this address"
+                     : response.status == 413 ? "the body is too long"
+                                              : "the request means nothing");
+    });
+    http.set_exception_handler([](const auto&, httplib::Response& response, std::exception_ptr) {
+        answer_error(response, 500, "a bug in dedloc's web server; its terminal says more");
+    });
+}
+
+Ok Server::State::bind() {
+    const std::string& host = options.where.host;
+    policy = {.token = options.token,
+              .on_loopback = options.where.is_loopback(),
+              .own_names = {own_host_name(), own_host_name() + ".local"}};
+    const int wanted = options.where.port;
+    if (wanted == 0 && !options.is_default) {
+        port = http.bind_to_any_port(host);
+    } else {
+        const int first = options.is_default ? default_port : wanted;
+        const int tried = options.is_default ? default_ports : 1;
+        for (int i = 0; i < tried && port == 0; ++i)
+            if (http.bind_to_port(host, first + i)) port = first + i;
+        if (port == 0 && options.is_default) port = http.bind_to_any_port(host);
+    }
+    if (port > 0) return {};
+    return make_error(ErrorKind::local_fault,
+                      "the web page cannot be served at {}:{}: the port is taken, or the address "
+                      "is none of this machine's; `--web 0` takes a free port",
+                      host,
+                      wanted);
+}
+
+httplib::Server::HandlerResponse Server::State::get(const httplib::Request& request,
+                                                    httplib::Response& response) {
+    using enum httplib::Server::HandlerResponse;
+    const Asked asked{.method = request.method,
+                      .path = request.path,
+                      .host = request.get_header_value("Host"),
+                      .origin = request.get_header_value("Origin"),
+                      .fetch_site = request.get_header_value("Sec-Fetch-Site"),
+                      .authorization = request.get_header_value("Authorization"),
+                      .query_token = request.get_param_value("token"),
+                      .content_type = request.get_header_value("Content-Type")};
+    const bool twice = request.get_header_value_count("Host") != 1;
+    const auto refused =
+        twice ? std::optional(Refusal{400, "one Host header, please"}) : refusal_of(asked, policy);
+    if (refused) {
+        answer_error(response, refused->status, refused->why);
+        return Handled;
+    }
+    if (request.method == "POST") return Unhandled;
+    if (const PageFile* file = page_file(request.path)) {
+        response.set_content(
+            file->bytes.data(), file->bytes.size(), std::string(content_type(*file)));
+        return Handled;
+    }
+    if (request.path == "/metrics") {
+        response.set_content(metrics_text(store.sums()), "text/plain; version=0.0.4");
+        return Handled;
+    }
+    constexpr std::string_view api = "/api/";
+    const bool is_known = request.path.starts_with(api) &&
+                          get_api(request.path.substr(api.size()), request, response);
+    if (!is_known) answer_error(response, 404, "there is nothing at this address");
+    return Handled;
+}
+
+bool Server::State::get_api(const std::string& path,
+                            const httplib::Request& request,
+                            httplib::Response& response) {
+    const auto parameter = [&request](const char* name) {
+        return number_in(request.get_param_value(name));
+    };
+    std::string json;
+    if (path == "run") json = store.run_json();
+    if (path == "peers") json = store.peers_json();
+    if (path == "series") json = store.series_json();
+    if (path == "rounds") json = store.rounds_json();
+    if (path == "flows") json = store.flows_json();
+    if (path == "events")
+        json = store.events_json(
+            parameter("after").value_or(0),
+            std::min<std::uint64_t>(parameter("limit").value_or(256), kept_events_max));
+    if (!json.empty()) {
+        response.set_content(json, json_type);
+        return true;
+    }
+    if (path == "stream") {
+        stream(request, response);
+        return true;
+    }
+    constexpr std::string_view pictures = "prompts/";
+    if (!path.starts_with(pictures)) return false;
+    get_picture(std::string_view(path).substr(pictures.size()), response);
+    return true;
+}
+
+// "150.png": of the prompts that were drawn at step 150.
+void Server::State::get_picture(std::string_view name, httplib::Response& response) const {
+    constexpr std::string_view ending = ".png";
+    const auto step = name.ends_with(ending)
+                          ? number_in(name.substr(0, name.size() - ending.size()))
+                          : std::nullopt;
+    if (!step || options.pictures_folder.empty())
+        return answer_error(response, 404, "there is no such picture");
+    const auto bytes = base::read_file(
+        fmt::format("{}/step-{}.png", options.pictures_folder, *step), picture_bytes_max);
+    if (!bytes) return answer_error(response, 404, "there is no such picture");
+    response.set_content(*bytes, "image/png");
+}
+
+void Server::State::stream(const httplib::Request& request, httplib::Response& response) {
+    if (viewers.fetch_add(1) >= viewers_max) {
+        --viewers;
+        return answer_error(
+            response, 503, fmt::format("{} viewers look at this run already", viewers_max));
+    }
+    auto after = number_in(request.get_header_value("Last-Event-ID"));
+    if (!after) after = number_in(request.get_param_value("after"));
+    auto events = std::make_shared<EventStream>(store, after);
+    const auto provide = [this, events](std::size_t, httplib::DataSink& sink) {
+        const std::string text = events->take(steady_seconds_of_server());
+        if (!text.empty() && !sink.write(text.data(), text.size())) return false;
+        if (closing || events->is_over()) {
+            sink.done();
+            return true;
+        }
+        if (text.empty()) (void)store.wait_for_news(events->seen_changes(), news_wait_s);
+        return true;
+    };
+    response.set_chunked_content_provider(
+        "text/event-stream", provide, [this](bool) { --viewers; });
+}
+
+void Server::State::act(const Action& action,
+                        const httplib::Request& request,
+                        httplib::Response& response) {
+    const auto body =
+        nlohmann::ordered_json::parse(request.body, nullptr, /*allow_exceptions=*/false);
+    if (!body.is_object()) return answer_error(response, 400, "the body is no JSON object");
+    const std::lock_guard lock(acting);
+    if (closing) return answer_error(response, 409, "the peer is ending");
+    auto done = action(body);
+    if (!done)
+        return answer_error(response,
+                            done.error().kind() == ErrorKind::bad_input ? 400 : 409,
+                            done.error().message());
+    nlohmann::ordered_json json{{"ok", true}};
+    json.update(*done);
+    response.set_content(monitor::json_line(json), json_type);
+}
+
+Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Result<std::unique_ptr<Server>> Server::start(RunStore& store,
+                                              Actions actions,
+                                              ServerOptions options) {
+    if (options.token.empty()) options.token = new_token();
+    auto state = std::make_unique<State>(store, std::move(actions), std::move(options));
+    state->set_up();
+    DEDLOC_TRY_VOID(state->bind());
+    state->thread = std::thread([http = &state->http] { http->listen_after_bind(); });
+    // Before that stop() would do nothing.
+    while (!state->http.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return std::unique_ptr<Server>(new Server(std::move(state)));
+}
+
+Server::~Server() {
+    state_->closing = true;
+    state_->http.stop();
+    state_->thread.join();
+}
+
+std::string Server::address() const {
+    const std::string& host = state_->options.where.host;
+    const bool anywhere = host == "0.0.0.0" || host == "::";
+    std::string shown = anywhere ? own_host_name() : host;
+    if (shown.find(':') != std::string::npos) shown = "[" + shown + "]";
+    return fmt::format("http://{}:{}/?token={}", shown, state_->port, state_->options.token);
+}
+
+int Server::port() const { return state_->port; }
+
+std::string new_token() { return base::to_hex(security::secure_random(token_bytes)); }
+
+std::string token_in(std::string_view address) {
+    constexpr std::string_view before = "?token=";
+    const std::size_t at = address.find(before);
+    if (at == std::string_view::npos) return {};
+    const std::string_view token = address.substr(at + before.size(), 2 * token_bytes);
+    const bool is_hex = token.size() == 2 * token_bytes &&
+                        token.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+    return is_hex ? std::string(token) : std::string();
+}
+
+}  // namespace dedloc::web
