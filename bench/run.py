@@ -31,6 +31,7 @@ import python_benches
 import startup as startup_times
 import streams
 import turns
+from web_viewers import Viewers
 
 GROUP = 4
 ALLREDUCE_ELEMENTS = 1 << 24  # 67.1 MB of fp32
@@ -53,6 +54,8 @@ WANTED = {
     "startup": {"value_max": 30, "libraries_max": 30, "resident_mb_max": 25},
     "first_sample": {"ratio_max": 1},
     "solo": {"ratio_min": 0.95},
+    "web": {"ratio_min": 0.99},
+    "web_50": {"ratio_min": 0.95},
     "python_solo": {"ratio_min": 0.95, "memory_ratio_max": 1.1},
     "against_hivemind": {"speedup_min": 3},
     "round_overhead": {"ratio_max": 1},
@@ -337,6 +340,47 @@ def solo(setup: Setup) -> list[dict]:
                     ratio_of_means=round(statistics.mean(anchors) / statistics.mean(values), 4))]
 
 
+def watched_steps(setup: Setup, viewers: int, steps: int) -> tuple[list[float], list[float]]:
+    """Seconds of steps of a peer with so many viewers of its page, and of one without a page."""
+    text = (Path(__file__).parent / "solo.toml").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="dedloc-bench-") as folder:
+        run_file = Path(folder) / "solo.toml"
+        run_file.write_text(text.replace("steps = 40", f"steps = {steps}"), encoding="utf-8")
+        command = [str(setup.program("dedloc")), "host", str(run_file), "--threads", str(cores()),
+                   "--listen", "127.0.0.1:0", "--quiet", "--json", "--dir"]
+        looking = Viewers(Path(folder) / "seen", viewers)
+        try:
+            ran = turns.run_in_turns(
+                [[*command, folder + "/seen", "--web", "0"], [*command, folder + "/unseen"]],
+                [subprocess.DEVNULL] * 2, dict(os.environ), SOLO_TURN_SECONDS, 600)
+        except subprocess.SubprocessError as error:
+            raise BenchError(str(error)) from None
+        finally:
+            looking.close()
+        if looking.received == 0:
+            raise BenchError("no viewer got anything")
+        return tuple(turns.whole_steps(hosted_steps(Path(folder) / name), own)
+                     for name, own in zip(("seen", "unseen"), ran))
+
+
+def web(setup: Setup) -> Iterator[dict]:
+    """A trainer whose web page is open once (line web), and fifty times (web_50), against one
+    without a page: samples/s by the median step, as in solo. The viewers' own reading is the
+    machine's, too."""
+    for name, viewers in (("web", 1), ("web_50", 50)):
+        values, anchors = [], []
+        for _ in range(1 if setup.quick else SOLO_STARTS):
+            value, anchor = watched_steps(setup, viewers, 60 if setup.quick else SOLO_STEPS)
+            values += value
+            anchors += anchor
+        if not values or not anchors:
+            raise BenchError("no turn had a whole step: this machine is too slow for web")
+        yield measure(name, BATCH / statistics.median(values), "samples/s", "without a page",
+                      BATCH / statistics.median(anchors), viewers=viewers,
+                      steps=[len(values), len(anchors)],
+                      ratio_of_means=round(statistics.mean(anchors) / statistics.mean(values), 4))
+
+
 def plan(setup: Setup) -> list[dict]:
     """Shares of owners, for 256 and for 100,000 random peers in one group: the time of one
     plan; ms. Lines plan_256 (also as a grid, and with limits of links) and plan_100000."""
@@ -499,8 +543,8 @@ def startup(setup: Setup) -> list[dict]:
         raise BenchError(str(why)) from None
 
 
-BENCHES = {b.__name__: b for b in (startup, solo, round_overhead, allreduce, robust, plan, tokens,
-                                   lamb8, stream, delayed, experts, dht, python_solo,
+BENCHES = {b.__name__: b for b in (startup, solo, web, round_overhead, allreduce, robust, plan,
+                                   tokens, lamb8, stream, delayed, experts, dht, python_solo,
                                    against_hivemind)}
 
 
