@@ -11,6 +11,7 @@
 # bare system as a tar file, packages that were fetched, ccache's objects.
 #   DEDLOC_BARE   the folder for all of that (default: /var/tmp/dedloc-bare), one run at a time
 #   SHARE         a folder that is /share there
+#   SUITE         another Debian than bookworm, such as trixie: for what is to run elsewhere, too
 #   LIMIT         seconds after which it ends by itself (default: 5400)
 # Exit status: the command's.
 set -euo pipefail
@@ -18,7 +19,8 @@ cd "$(dirname "$0")/.."
 source tools/needs.sh
 checkout=$PWD
 folder=${DEDLOC_BARE:-/var/tmp/dedloc-bare}
-root=$folder/root system=$folder/bare-debian-12.tar archives=$folder/archives
+suite=${SUITE:-bookworm}
+root=$folder/root system=$folder/bare-$suite.tar archives=$folder/archives-$suite
 cache=$(ccache --get-config cache_dir 2>/dev/null || echo "$folder/ccache")
 
 cannot() {
@@ -39,7 +41,7 @@ make_system() {
     local mirror
     mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | head -n 1)
     rm -rf "$root"
-    debootstrap --variant=minbase --include=ca-certificates bookworm "$root" "$mirror" \
+    debootstrap --variant=minbase --include=ca-certificates "$suite" "$root" "$mirror" \
         >"$folder/debootstrap.log" 2>&1 || {
         tail -n 5 "$folder/debootstrap.log" >&2
         cannot "debootstrap failed"
@@ -59,6 +61,7 @@ copy_settings() {
         mkdir -p "$root/$(dirname "$path")"
         cp -rL "/$path" "$root/$path" 2>/dev/null || true
     done
+    find "$root/etc/apt" -name '*.list' -o -name '*.sources' | xargs -r sed -i "s/bookworm/$suite/g"
     # A container's image throws fetched packages away; here they serve the next run.
     rm -f "$root/etc/apt/apt.conf.d/docker-clean"
 }

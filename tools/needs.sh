@@ -4,6 +4,7 @@
 #   build PRESET TARGET... [-- configure options, and functions that print some for the preset]
 #   lenient, without_tests       such functions
 #   start_in FOLDER PROGRAM ARGUMENT...   becomes the program, as if it had been called there
+#   python_with_pytorch          prints a Python that has the PyTorch of the wheel, made if need be
 #   build_jobs, cores_left       how much at once, inside the limits of a container
 #   DEDLOC_JOBS=2 ./demo.sh      the user's word for that
 
@@ -20,6 +21,9 @@ if [[ ! ${DEDLOC_JOBS:-1} =~ ^[1-9][0-9]*$ ]]; then
     echo "DEDLOC_JOBS is \"$DEDLOC_JOBS\": it is how many compilers run at once, 1 or more" >&2
     exit 1
 fi
+
+# The PyTorch whose libtorch the wheel and the archive are built with, and then run with.
+pytorch='torch==2.15.*'
 
 is_debian_12() {
     grep -qx 'ID=debian' /etc/os-release 2>/dev/null &&
@@ -112,6 +116,21 @@ lenient() {
 without_tests() {
     grep -qx 'DEDLOC_TESTS:BOOL=ON' "build/$1/CMakeCache.txt" 2>/dev/null ||
         echo -DDEDLOC_TESTS=OFF
+}
+
+# PYTHON, or one in build/pytorch (3 GB to fetch).
+python_with_pytorch() {
+    if [[ -n ${PYTHON:-} ]]; then
+        echo "$PYTHON"
+        return
+    fi
+    if [[ ! -x build/pytorch/bin/python3 ]]; then
+        python3 -m venv build/pytorch.part &&
+            build/pytorch.part/bin/pip install --quiet --disable-pip-version-check "$pytorch" \
+                numpy >&2 &&
+            mv build/pytorch.part build/pytorch || return
+    fi
+    echo build/pytorch/bin/python3
 }
 
 # One after the other. What this starts keeps the lock: a ninja that outlives a script that was

@@ -2,19 +2,8 @@
 set -uo pipefail
 export DEBIAN_FRONTEND=noninteractive
 source tools/needs.sh
-results=/share/results
-: >"$results"
+source tests/package/tries.sh
 
-try() { # WHAT COMMAND...
-    local what=$1
-    shift
-    if "$@" >/tmp/log 2>&1; then
-        echo "passed  $what" | tee -a "$results"
-    else
-        echo "failed  $what" | tee -a "$results"
-        tail -n 15 /tmp/log
-    fi
-}
 packages() { apt-get install -y --no-install-recommends "$@"; }
 deb() { ls /share/packages/"$1"_*.deb; }
 
@@ -35,17 +24,6 @@ core_is_small() { # what is fetched, with what it brings beyond Debian's base
     done
     echo "$((bytes / 1000)) kB are fetched for dedloc-core" | tee -a "$results"
     ((bytes <= 15000000))
-}
-peer_trains() { # until a step has both peers' samples
-    dedloc join @/share/host/join.txt --dir /tmp/peer --threads 1 --plain >/tmp/peer.log 2>&1 &
-    local peer=$! i
-    for i in $(seq 300); do
-        grep -q '"contributors":2' /tmp/peer/events.jsonl 2>/dev/null && break
-        sleep 0.1
-    done
-    kill -INT "$peer"
-    wait "$peer"
-    grep -q '"contributors":2' /tmp/peer/events.jsonl || { cat /tmp/peer.log; return 1; }
 }
 examples_build() {
     cp -r "examples/$1" /tmp/example &&
@@ -128,7 +106,7 @@ try 'the core answers, with pages and completions' core_works
 try 'the core says which package trains' core_says_what_trains
 try 'the core is small' core_is_small
 try 'the trainer is installed' packages "$(deb dedloc)"
-try 'a peer trains beside a host outside' peer_trains
+try 'a peer trains beside a host outside' peer_trains dedloc
 try 'the library is installed' packages "$(deb libdedloc-dev)" g++ cmake make pkg-config
 try 'a program in C builds with what is installed' examples_build c_api
 try 'pkg-config knows the library' pkg-config --cflags --libs dedloc

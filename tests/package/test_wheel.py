@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -95,6 +96,20 @@ class WheelTest(harness.ProcessTest):
     def test_the_wheel_is_small_and_for_systems_with_an_older_glibc(self):
         self.assertLessEqual(self.wheel().stat().st_size, SIZE_MAX)
         self.assertRegex(self.wheel().name, r"-py3-none-manylinux_2_3[0-6]_x86_64\.whl$")
+
+    def test_nothing_in_the_archive_wants_a_newer_glibc_than_the_wheel_says(self):
+        says = re.search(r"manylinux_(\d+)_(\d+)_x86_64", self.wheel().name)
+        claimed = (int(says[1]), int(says[2]))
+        folder, seen = self.unpacked().parents[1], 0
+        for path in folder.rglob("*"):
+            if path.is_symlink() or not path.is_file() or path.read_bytes()[:4] != b"\x7fELF":
+                continue
+            seen += 1
+            versions = subprocess.run(["readelf", "--version-info", str(path)], check=True,
+                                      stdout=subprocess.PIPE, text=True).stdout
+            for major, minor in re.findall(r"GLIBC_(\d+)\.(\d+)", versions):
+                self.assertLessEqual((int(major), int(minor)), claimed, path.name)
+        self.assertGreater(seen, 5)
 
     def test_the_library_is_in_the_wheel(self):
         program = self.install()

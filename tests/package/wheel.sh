@@ -8,6 +8,7 @@
 # (3 GB to fetch). Exit status: 0, or 1 if one failed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+source tools/needs.sh
 json=() folder=build/dist
 for word in "$@"; do
     case $word in
@@ -16,10 +17,6 @@ for word in "$@"; do
     *) folder=$word ;;
     esac
 done
-python=${PYTHON:-build/pytorch/bin/python3}
-if [[ ! -x $python ]]; then
-    python3 -m venv build/pytorch
-    build/pytorch/bin/pip install --quiet 'torch==2.15.*' numpy
-fi
+python=$(python_with_pytorch)
 DEDLOC=$PWD/build/release/bin/dedloc DEDLOC_DIST=$(realpath "$folder") \
     DEDLOC_TEST_TORCH=$(realpath -s "$python") exec python3 tests/package/test_wheel.py "${json[@]}"

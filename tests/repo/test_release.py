@@ -17,14 +17,28 @@ PLACES = {
 }
 
 
+# The PyTorch that the wheel goes with.
+PYTORCH = {
+    "tools/needs.sh": r"(?m)^pytorch='torch==([\d.]+)\.\*'",
+    "README.md": r"'torch==([\d.]+)\.\*'",
+    "docs/packages.md": r"'torch==([\d.]+)\.\*'",
+}
+
+
 class ReleaseTest(unittest.TestCase):
-    def test_every_place_tells_the_same_version(self):
+    def one_version(self, places: dict[str, str]) -> None:
         found = {}
-        for name, pattern in PLACES.items():
+        for name, pattern in places.items():
             match = re.search(pattern, (ROOT / name).read_text(encoding="utf-8"))
             self.assertIsNotNone(match, name)
             found[name] = match[1]
         self.assertEqual(len(set(found.values())), 1, found)
+
+    def test_every_place_tells_the_same_version(self):
+        self.one_version(PLACES)
+
+    def test_every_place_tells_the_same_version_of_pytorch(self):
+        self.one_version(PYTORCH)
 
 
 if __name__ == "__main__":
