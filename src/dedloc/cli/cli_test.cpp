@@ -152,6 +152,35 @@ TEST(RunTemplates, local_updates_need_only_be_uncommented) {
     }
 }
 
+TEST(RunTemplates, home_has_local_steps_sparse_rounds_and_computes_beside_them) {
+    std::size_t written = 0;
+    for (const std::string& task : tasks::task_kinds()) {
+        const auto text = run_template(task, {}, 16);
+        const bool is_local = !tasks::find_task(task)->run_template.local_example.empty();
+        ASSERT_EQ(text.has_value(), is_local) << task;
+        if (!is_local) continue;
+        const auto run = run::parse_run_file(*text, "template");
+        ASSERT_TRUE(run) << run.error().message() << "\n" << *text;
+        ASSERT_TRUE(run->local) << task;
+        EXPECT_TRUE(run->averaging.is_sparse() && run->averaging.delayed) << task;
+        EXPECT_EQ(run->batch.target, 30 * 16 * run->local->batch) << task;
+        EXPECT_EQ(run->optimizer.kind, optim::OptimizerKind::sgd);
+        EXPECT_EQ(run->optimizer.schedule.peak, 1);
+        EXPECT_EQ(run->local->optimizer.kind, optim::OptimizerKind::adamw);
+        // No second, commented-out [local] beside it.
+        EXPECT_EQ(text->find("# [local]"), std::string::npos) << task;
+        // About as many samples.
+        const auto plain = run::parse_run_file(*run_template(task), "template");
+        const auto samples = [](const run::RunFile& one) {
+            return static_cast<double>(one.stop.steps) * static_cast<double>(one.batch.target);
+        };
+        EXPECT_LT(samples(*run), samples(*plain) * 1.01 + static_cast<double>(run->batch.target));
+        ++written;
+    }
+    EXPECT_GE(written, 3u);
+    EXPECT_TRUE(run_template("own_loop", {}, 8));
+}
+
 TEST(DemoScript, does_each_act_once_and_in_order) {
     DemoScript script(100);
     EXPECT_FALSE(script.due(24));

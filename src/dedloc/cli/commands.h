@@ -21,6 +21,8 @@ struct InitOptions {
     bool force = false;                   // overwrite
     std::string size{};                   // empty: the one to start from
     bool robust = false;                  // with a section [robust]
+    bool home = false;                    // few bytes, for lines at home
+    int peers = 8;                        // of a run at home
     std::string weights{};                // of a folder of Hugging Face's, in place of a size
     std::vector<std::string> settings{};  // section.key=value
 };

@@ -20,8 +20,13 @@ int run_init(const InitOptions& options) {
     if (!options.weights.empty() && !options.size.empty())
         return peer::report({peer::ExitCode::bad_input,
                              "--weights takes the sizes of its folder, and --size names others"});
-    auto text = options.weights.empty() ? run_template(task, options.size)
-                                        : run_template_for_weights(task, options.weights);
+    if (options.home && options.robust)
+        return peer::report({peer::ExitCode::bad_input,
+                             "--home and --robust exclude each other: nobody could compute again "
+                             "what a peer at home hands in"});
+    const std::size_t homes = options.home ? static_cast<std::size_t>(options.peers) : 0;
+    auto text = options.weights.empty() ? run_template(task, options.size, homes)
+                                        : run_template_for_weights(task, options.weights, homes);
     if (!text) return peer::report(peer::failure(text.error()));
     if (options.robust) *text += robust_section();
     auto set = with_settings(*std::move(text), options.settings, "the run file");

@@ -186,6 +186,13 @@ void add_init_command(CLI::App& app, AllOptions& all) {
     init->add_flag("--robust",
                    all.init.robust,
                    "with a section [robust], explained: for members that do not trust each other");
+    init->add_flag("--home",
+                   all.init.home,
+                   "for slow lines: local steps, sparse rounds, computing beside them "
+                   "(docs/few-bytes.md)");
+    init->add_option("--peers", all.init.peers, "how many homes there will be, about")
+        ->check(CLI::Range(1, 256))
+        ->capture_default_str();
     on_run(init, all, [&all] { return run_init(all.init); });
 }
 

@@ -11,6 +11,7 @@
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/peer/say.h"
 #include "dedloc/planner/explanation.h"
+#include "dedloc/planning/light_advice.h"
 #include "dedloc/planning/plan_classes.h"
 #include "dedloc/planning/plan_file.h"
 #include "dedloc/planning/plan_json.h"
@@ -53,7 +54,9 @@ Ok write_file(const std::string& path, const std::string& text) {
     return {};
 }
 
-void print_plan(const planning::PlanFile& file, const planner::Plan& plan) {
+void print_plan(const planning::PlanFile& file, planner::Plan plan) {
+    if (const auto light = planning::advise_light(file))
+        plan.sentences.push_back(planning::light_sentence(*light));
     peer::say(stdout,
               "{}{}{}\n{} elements in {} ({}), predicted {}\n\n{}{}\n{}",
               file.name,
@@ -90,7 +93,7 @@ int run_plan(const PlanOptions& options) {
     if (options.json)
         peer::say(stdout, "{}\n", planning::plan_json(*file, *plan));
     else
-        print_plan(*file, *plan);
+        print_plan(*file, *std::move(plan));
     return 0;
 }
 

@@ -98,6 +98,16 @@ TEST(PlanSetups, the_trainer_behind_a_modem_is_spared_and_the_ocean_is_the_bottl
     EXPECT_EQ(sites.json["seconds_equal"], nullptr);
 }
 
+TEST(PlanSetups, homes_are_told_how_to_send_few_bytes) {
+    const Planned homes = setup("homes");
+    EXPECT_LT(homes.json["light"]["share_synchronous"], 0.05);
+    EXPECT_GT(homes.json["light"]["share"], 0.95);
+    EXPECT_EQ(homes.json["light"]["codec"], "sparse");
+    EXPECT_EQ(homes.json["light"]["batch_target"].get<double>(),
+              512 * homes.json["light"]["local_steps"].get<double>());
+    EXPECT_FALSE(setup("C").json.contains("light")) << "no batch";
+}
+
 TEST(PlanClasses, peers_that_are_alike_share_one) {
     const Planned c = setup("C");
     const auto classes = planning::peer_classes(c.file, c.plan, 40);

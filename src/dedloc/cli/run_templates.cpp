@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dedloc/base/columns.h"
+#include "dedloc/cli/home_settings.h"
 #include "dedloc/tasks/registry.h"
 
 namespace dedloc::cli {
@@ -56,6 +57,11 @@ constexpr std::pair<std::string_view, std::string_view> common_comments[] = {
     {"stop.accuracy", "fraction on the held-out data, e.g. 0.9"},
     {"checkpoint.every", "global steps, 0: never; each peer keeps its newest three"},
     {"evaluate.every", "global steps between measurements of accuracy; 0: never"},
+    {"local", "steps of each peer's own between two rounds (docs/few-bytes.md)"},
+    {"local.batch",
+     "samples of one such step; batch.target is this, times steps, times peers: `dedloc check FILE "
+     "--peers N`"},
+    {"local.schedule", "as [schedule], also in global steps"},
 };
 
 constexpr std::string_view local_intro =
@@ -243,6 +249,7 @@ std::string local_block(const RunTemplate& source) {
 
 std::string written(const TaskKind& kind, std::string_view settings) {
     const RunTemplate& source = kind.run_template;
+    const bool has_local = settings.find("\n[local]") != std::string_view::npos;
     std::string text;
     for (const std::string_view line : lines_of(source.intro))
         text += "# " + std::string(line) + "\n";
@@ -253,7 +260,7 @@ std::string written(const TaskKind& kind, std::string_view settings) {
             text += "\n";
         } else if (line.starts_with('[')) {
             section = line.substr(1, line.find(']') - 1);
-            if (section == "averaging") text += local_block(source);
+            if (section == "averaging" && !has_local) text += local_block(source);
             text += commented(line, comment_of(kind, section));
         } else {
             const std::string above = section.empty() ? "" : section + ".";
@@ -261,6 +268,15 @@ std::string written(const TaskKind& kind, std::string_view settings) {
         }
     }
     return text;
+}
+
+Result<std::string> written_for(const TaskKind& kind,
+                                const std::string& settings,
+                                std::size_t homes) {
+    if (homes == 0) return written(kind, settings);
+    DEDLOC_TRY(const std::string at_home,
+               settings_for_home(settings, kind.run_template.local_example, homes));
+    return written(kind, at_home);
 }
 
 Result<const TaskKind*> kind_with_template(std::string_view task) {
@@ -276,24 +292,26 @@ Result<const TaskKind*> kind_with_template(std::string_view task) {
 
 }  // namespace
 
-Result<std::string> run_template_for_weights(std::string_view task, const std::string& folder) {
+Result<std::string> run_template_for_weights(std::string_view task,
+                                             const std::string& folder,
+                                             std::size_t homes) {
     DEDLOC_TRY(const TaskKind* kind, kind_with_template(task));
     if (!kind->settings_for_weights)
         return make_error(ErrorKind::bad_input,
                           "the task {} does not begin with published weights; language_model does",
                           task);
     DEDLOC_TRY(const std::string settings, kind->settings_for_weights(folder));
-    return written(*kind, settings);
+    return written_for(*kind, settings, homes);
 }
 
-Result<std::string> run_template(std::string_view task, std::string_view size) {
+Result<std::string> run_template(std::string_view task, std::string_view size, std::size_t homes) {
     DEDLOC_TRY(const TaskKind* kind, kind_with_template(task));
     const RunTemplate& source = kind->run_template;
-    if (size.empty()) return written(*kind, source.settings);
+    if (size.empty()) return written_for(*kind, source.settings, homes);
     const auto found = source.sizes.find(std::string(size));
-    if (found != source.sizes.end()) return written(*kind, found->second);
+    if (found != source.sizes.end()) return written_for(*kind, found->second, homes);
     // A size that a laptop trains is what one starts from anyhow, with most tasks.
-    if (size == small_size) return written(*kind, source.settings);
+    if (size == small_size) return written_for(*kind, source.settings, homes);
     std::vector<std::string> known{std::string(small_size)};
     for (const auto& [name, settings] : source.sizes)
         if (name != small_size) known.push_back(name);

@@ -11,9 +11,14 @@
 namespace dedloc::cli {
 
 // `size`: of RunTemplate::sizes; empty: the one to start from.
-Result<std::string> run_template(std::string_view task, std::string_view size = {});
+// `homes`: for so many machines with slow lines (home_settings.h); 0: not for such.
+Result<std::string> run_template(std::string_view task,
+                                 std::string_view size = {},
+                                 std::size_t homes = 0);
 // A run file that goes on with a model in Hugging Face's format. bad_input: the task reads none.
-Result<std::string> run_template_for_weights(std::string_view task, const std::string& folder);
+Result<std::string> run_template_for_weights(std::string_view task,
+                                             const std::string& folder,
+                                             std::size_t homes = 0);
 // The same text as examples/demo.toml (a test compares).
 std::string_view demo_run_file();
 

@@ -149,14 +149,16 @@ class PlanReader {
         plan_.about = top.text("about", about_bytes_max, false, "");
         if (const toml::table* table = top.table("vector", true)) read_vector(*table);
         if (const toml::table* table = top.table("training", false)) {
-            Section training = section(*table, "training", {"batch", "delayed"});
+            Section training = section(*table, "training", {"batch", "delayed", "local_steps"});
             plan_.question.batch_samples = training.number("batch", 1, 1e15, true, 1);
             plan_.question.delayed = training.boolean("delayed", false);
+            plan_.local_steps = training.integer("local_steps", 1, 1'000'000, false, 1);
         }
         if (const toml::table* table = top.table("peers", true))
             for_each_section(*table, "peers", [&](const auto& name, const toml::table& one) {
                 read_peers(name, one);
             });
+        set_average_costs();
         if (!error_ && plan_.question.peers.empty()) top.fail_key("peers", "there are no peers");
         if (const toml::table* table = top.table("links", false))
             for_each_section(*table, "links", [&](const auto& name, const toml::table& one) {
@@ -220,9 +222,17 @@ class PlanReader {
             vector.integer("part_elements_min", 0, std::uint64_t{1} << 50, false, 0);
         const auto codec = codec::codec_from_string(plan_.codec);
         if (!codec) return vector.fail_key("codec", codec.error().message());
-        constexpr std::size_t many = 1u << 20;  // so that what a codec adds once does not count
-        plan_.question.element_bytes =
-            static_cast<double>(codec::encoded_size(*codec, many)) / static_cast<double>(many);
+        plan_.question.element_bytes = element_bytes_in(*codec);
+    }
+
+    void set_average_costs() {
+        const auto codec = codec::codec_from_string(plan_.codec);
+        if (!codec || !codec::is_sparse(*codec)) return;
+        std::vector<planner::PlanPeer>& peers = plan_.question.peers;
+        const auto trainers = std::ranges::count_if(
+            peers, [](const planner::PlanPeer& peer) { return peer.rates.contributes; });
+        for (planner::PlanPeer& peer : peers)
+            peer.rates.average_cost = gathered_average_cost(static_cast<std::size_t>(trainers));
     }
 
     double elements_per_s(double bits_per_s) const {
@@ -313,6 +323,15 @@ class PlanReader {
 };
 
 }  // namespace
+
+double gathered_average_cost(std::size_t trainers) {
+    return std::max(1.0, static_cast<double>(trainers) - 1);
+}
+
+double element_bytes_in(codec::CodecId codec) {
+    constexpr std::size_t many = 1u << 20;  // so that what a codec adds once does not count
+    return static_cast<double>(codec::encoded_size(codec, many)) / static_cast<double>(many);
+}
 
 Result<double> rate_from_text(std::string_view text) {
     if (text == "none") return 0.0;

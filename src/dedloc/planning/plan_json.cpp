@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/planning/light_advice.h"
 #include "dedloc/planning/plan_classes.h"
 
 namespace dedloc::planning {
@@ -60,6 +61,19 @@ Json peers(const PlanFile& file, const planner::Plan& plan) {
     return list;
 }
 
+Json light(const PlanFile& file, const LightAdvice& advice) {
+    const bool is_light = advice.local_steps > 0;
+    return {{"local_steps", advice.local_steps},
+            {"codec", is_light ? "sparse" : file.codec},
+            {"delayed", advice.delayed},
+            {"batch_target", is_light ? advice.batch_target() : advice.batch},
+            {"share", advice.share},
+            {"share_waiting", advice.share_waiting},
+            {"share_synchronous", advice.synchronous_share},
+            {"round_seconds", advice.round_s},
+            {"sentence", light_sentence(advice)}};
+}
+
 }  // namespace
 
 std::string plan_json(const PlanFile& file, const planner::Plan& plan) {
@@ -90,6 +104,7 @@ std::string plan_json(const PlanFile& file, const planner::Plan& plan) {
                              {"samples_per_s", plan.computing->samples_per_s},
                              {"every_choice_tried", plan.computing->every_choice_tried}};
     }
+    if (const auto advice = advise_light(file)) json["light"] = light(file, *advice);
     json["explanation"] = plan.split.explanation;
     json["sentences"] = plan.sentences;
     json["peers"] = peers(file, plan);

@@ -129,6 +129,16 @@ class Writer {
             return;
         }
         line("\n[training]\nbatch = {}\ndelayed = {}", run_.batch.target, run_.averaging.delayed);
+        if (run_.local) line("local_steps = {}  # of each trainer", local_steps());
+    }
+
+    // As `dedloc check` tells it.
+    std::uint64_t local_steps() const {
+        const auto trainers = std::ranges::count_if(
+            peers_, [](const Status& peer) { return peer.role == Role::trainer; });
+        const std::uint64_t of_all = run_.local->batch * static_cast<std::uint64_t>(trainers);
+        if (of_all == 0) return 1;
+        return std::clamp<std::uint64_t>(run_.batch.target / of_all, 1, 1'000'000);
     }
 
     void rate(std::string_view key, double bytes_per_s, const Measure& way, const Measure& back) {

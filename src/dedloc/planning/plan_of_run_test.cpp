@@ -162,6 +162,15 @@ TEST(PlanOfRun, adaptive_codecs_are_that_of_large_tensors) {
     EXPECT_NE(text.find("# \"adaptive\" in the run"), std::string::npos) << text;
 }
 
+TEST(PlanOfRun, says_how_many_local_steps_a_batch_is) {
+    run::RunFile run = run_of(1280);
+    const std::vector<Status> alone = {peer('a', "a", 10, 10, 1)};
+    EXPECT_EQ(parsed(plan_of_run(run, alone, 1000)).local_steps, 1u);
+    run.local.emplace().batch = 64;
+    const std::vector<Status> peers = {peer('a', "a", 10, 10, 1), peer('b', "b", 10, 10, 1)};
+    EXPECT_EQ(parsed(plan_of_run(run, peers, 1000)).local_steps, 10u);
+}
+
 TEST(PlanOfRun, knows_the_size_of_models_that_this_machine_can_make) {
     std::size_t known = 0;
     for (const std::string& name : tasks::task_kinds()) {

@@ -117,7 +117,8 @@ std::string numbers(const PlanFile& file, const Plan& plan) {
             }
             // Averages where a class holds different peers.
             const double gradient = from.contributors / count_from * to.part_elements / count_to;
-            const double average = to.receivers / count_to * from.part_elements / count_from;
+            const double average = plan.peers[to.peers.front()].average_cost * to.receivers /
+                                   count_to * from.part_elements / count_from;
             std::string cell;
             if (gradient > 0) cell += "g " + bytes_text(gradient * file.question.element_bytes);
             if (average > 0)

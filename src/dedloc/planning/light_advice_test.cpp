@@ -1,0 +1,89 @@
+// Advice about few bytes, against numbers by hand.
+
+#include "dedloc/planning/light_advice.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace dedloc::planning {
+namespace {
+
+PlanFile homes(std::size_t count, double megabits_up, std::string_view training) {
+    const auto file = parse_plan_file(
+        fmt::format("[vector]\nelements = 124000000\ncodec = \"fp16\"\n[training]\n{}\n"
+                    "[peers.home]\ncount = {}\nup = \"{} Mb/s\"\ndown = \"{} Mb/s\"\n"
+                    "samples_per_s = 5\n",
+                    training,
+                    count,
+                    megabits_up,
+                    10 * megabits_up),
+        "homes.toml");
+    EXPECT_TRUE(file) << (file ? "" : file.error().message());
+    return file ? *file : PlanFile{};
+}
+
+TEST(LightAdvice, sixteen_homes_take_local_steps_and_sparse_rounds) {
+    const auto advice = advise_light(homes(16, 20, "batch = 512"));
+    ASSERT_TRUE(advice);
+    EXPECT_EQ(advice->trainers, 16u);
+    // 512 samples take 6.4 s; of 248 MB each home sends 15/16 twice, at 2.5 MB/s: 186 s.
+    EXPECT_NEAR(advice->synchronous_share, 6.4 / (6.4 + 186.5), 0.001);
+    // Everybody sends what it chose to all others: 15 × 124 M × 88 / 4096 bytes.
+    EXPECT_NEAR(advice->round_s, 15 * 124e6 * 88 / 4096 / 2.5e6 + 0.5, 0.3);
+    EXPECT_EQ(advice->local_steps, 15u);
+    EXPECT_TRUE(advice->delayed);
+    EXPECT_DOUBLE_EQ(advice->share, 1);
+    EXPECT_NEAR(advice->share_waiting, 96.0 / (96.0 + advice->round_s), 0.001);
+    EXPECT_DOUBLE_EQ(advice->batch_target(), 512 * 15);
+    const std::string sentence = light_sentence(*advice);
+    EXPECT_EQ(sentence.find("16 trainers: 15 local steps, sparse, delayed: 100 % of computing time "
+                            "(without delayed 85 %); synchronous: 3 %"),
+              0u)
+        << sentence;
+}
+
+TEST(LightAdvice, nobody_computes_beside_a_round_that_is_short) {
+    const auto advice = advise_light(homes(4, 100, "batch = 128"));
+    ASSERT_TRUE(advice);
+    EXPECT_EQ(advice->local_steps, 15u);
+    EXPECT_FALSE(advice->delayed);
+    EXPECT_GT(advice->share, 0.95);
+    EXPECT_DOUBLE_EQ(advice->share, advice->share_waiting);
+    EXPECT_LT(advice->synchronous_share, 0.2);
+}
+
+TEST(LightAdvice, the_slower_the_lines_the_more_steps) {
+    const auto slow = advise_light(homes(16, 1, "batch = 512"));
+    ASSERT_TRUE(slow);
+    EXPECT_EQ(slow->local_steps, 125u);
+    const auto fast = advise_light(homes(4, 100'000, "batch = 128"));
+    ASSERT_TRUE(fast);
+    EXPECT_EQ(fast->local_steps, 0u);
+    EXPECT_NE(light_sentence(*fast).find("a round after every batch leaves"), std::string::npos);
+}
+
+TEST(LightAdvice, a_batch_of_local_steps_is_taken_apart) {
+    const auto advice = advise_light(homes(16, 20, "batch = 15360\nlocal_steps = 30"));
+    ASSERT_TRUE(advice);
+    EXPECT_DOUBLE_EQ(advice->batch, 512);
+    EXPECT_EQ(advice->local_steps, 15u);
+}
+
+TEST(LightAdvice, there_is_none_without_a_batch) {
+    PlanFile file = homes(2, 20, "batch = 10");
+    file.question.batch_samples = 0;
+    EXPECT_FALSE(advise_light(file));
+}
+
+TEST(PlanFile, averages_in_a_sparse_codec_cost_the_contributions_of_all_others) {
+    const auto file = parse_plan_file(
+        "[vector]\nelements = 4096000\ncodec = \"sparse\"\n[peers.home]\ncount = 5\n"
+        "up = \"8 Mb/s\"\ndown = \"none\"\n",
+        "n.toml");
+    ASSERT_TRUE(file);
+    for (const planner::PlanPeer& peer : file->question.peers)
+        EXPECT_DOUBLE_EQ(peer.rates.average_cost, 4);
+}
+
+}  // namespace
+}  // namespace dedloc::planning
