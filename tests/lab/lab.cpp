@@ -339,6 +339,9 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
     simulate->add_flag("--two-networks",
                        simulate_command.two_networks,
                        "members of two networks that reach each other through those in both");
+    simulate->add_flag("--light",
+                       simulate_command.light,
+                       "steps of each peer's own, sparse rounds, mostly computing beside them");
     simulate->add_flag("--robust",
                        simulate_command.robust,
                        "rounds that prove themselves, in each seed another liar");

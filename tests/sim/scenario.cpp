@@ -16,7 +16,8 @@ Random own_random(const SimulationOptions& options, std::string_view purpose) {
 
 bool is_delayed(const SimulationOptions& options) {
     Random random = own_random(options, "delayed");
-    return options.delayed.value_or(!options.steady && random.below(3) == 0);
+    const bool drawn = options.light ? random.below(4) != 0 : random.below(3) == 0;
+    return options.delayed.value_or(!options.steady && drawn);
 }
 
 std::size_t group_max_of(const SimulationOptions& options) {
@@ -250,6 +251,7 @@ SimRun run_of(const SimulationOptions& options) {
                               options.codec,
                               robust_config(options));
     run.run.averaging.leave_out_slow = options.leave_out_slow;
+    if (options.light) make_local(run.run);
     return run;
 }
 

@@ -57,7 +57,7 @@ SimRun make_sim_run(std::uint64_t elements,
     sim.run.batch.target = 128;
     sim.run.batch.micro = 4;
     sim.run.averaging.codec = codec;
-    sim.run.averaging.part_elements_max = codec == codec::CodecId::sparse ? sparse_part : 96;
+    sim.run.averaging.part_elements_max = codec::is_sparse(codec) ? sparse_part : 96;
     sim.run.averaging.quorum_timeout = 6s;
     sim.run.averaging.round_deadline_min = 1s;
     sim.run.averaging.round_deadline_max = 8s;
@@ -68,6 +68,18 @@ SimRun make_sim_run(std::uint64_t elements,
     sim.secret = Bytes(16, 7);
     sim.bugs = bugs;
     return sim;
+}
+
+void make_local(run::RunFile& run) {
+    run.local.emplace();
+    run.local->batch = 2 * run.batch.micro;
+    run.local->optimizer.kind = optim::OptimizerKind::adamw;
+    run.local->optimizer.schedule.peak = 0.01;
+    run.optimizer = {};
+    run.optimizer.kind = optim::OptimizerKind::sgd;
+    run.optimizer.momentum = 0.5;
+    run.optimizer.nesterov = true;
+    run.optimizer.schedule.peak = 1;
 }
 
 void add_gradient(std::size_t peer,
@@ -87,6 +99,16 @@ void add_gradient(std::size_t peer,
 SimPeer::SimPeer(sim::World& world, sim::SimNode& node, Setup setup)
     : world_(world), node_(node), setup_(std::move(setup)), scope_(world.executor()) {
     sum_.assign(setup_.run.layout.vector_count(), 0.0f);
+    if (setup_.run.run.local && !setup_.aggregates)
+        local_ = std::make_unique<LocalPeer>(
+            setup_.run.layout,
+            setup_.run.run.local,
+            [this](consensus::CounterRange samples,
+                   std::span<const float> parameters,
+                   std::span<float> sum) { add_gradient(node_.index(), samples, parameters, sum); },
+            [this](const std::string& what) {
+                setup_.checkers.violation(node_.name() + ": " + what);
+            });
 }
 
 Ok SimPeer::make() {
@@ -102,7 +124,7 @@ Ok SimPeer::make() {
     options.join_patience = 600s;
     collab::Planted planted;
     planted.bugs = setup_.run.bugs;
-    if (setup_.run.run.averaging.codec == codec::CodecId::sparse)
+    if (setup_.run.run.averaging.is_sparse())
         planted.on_frozen = [this](const collab::FrozenContribution& frozen) {
             setup_.checkers.on_frozen(node_.id(), node_.incarnation(), frozen);
         };
@@ -203,7 +225,9 @@ void SimPeer::take_state(std::shared_ptr<const state::Snapshot> state) {
 void SimPeer::compute(double seconds) {
     const std::uint64_t begin = driver_->samples().end;
     const consensus::CounterRange samples{begin, begin + setup_.micro_batch};
-    if (setup_.run.run.robust)
+    if (local_)
+        local_->compute(samples);
+    else if (setup_.run.run.robust)
         add_spiked(node_.index(), samples, *state_, sum_);
     else
         add_gradient(node_.index(), samples, replica::parameters_of(*state_), sum_);
@@ -277,6 +301,7 @@ Task<void> SimPeer::train() {
     running_ = true;
     running_since_ = world_.now();
     take_state(collaboration_->state());
+    if (local_) local_->begin_at(*state_);
     const double seconds = static_cast<double>(setup_.micro_batch) / setup_.samples_per_s;
     const Duration duration = from_seconds(seconds);
     using Next = train::StepDriver::Next;
@@ -311,7 +336,8 @@ Task<void> SimPeer::hand_in() {
         }
     }
     const train::StepDriver::TakeSums take =
-        [this](std::span<float> sum, std::span<float> /*buffers*/, std::uint64_t /*samples*/) {
+        [this](std::span<float> sum, std::span<float> /*buffers*/, std::uint64_t count) {
+            if (local_) local_->take(sum_, count);
             std::ranges::copy(sum_, sum.begin());
         };
     collab::Contribution contribution = driver_->hand_in(ahead, take);
@@ -343,6 +369,9 @@ void SimPeer::take_outcome() {
         return;
     }
     if (!goes_on) sum_.assign(setup_.run.layout.vector_count(), 0.0f);
+    const bool moves = goes_on && driver_->samples().size() > 0;
+    if (local_ && moves) local_->move_to(*outcome->state);
+    if (local_ && !moves) local_->begin_at(*outcome->state);
     const Digest computed_at = root_;
     // The step's, not the newest: the collaboration may be further already.
     take_state(outcome->state);

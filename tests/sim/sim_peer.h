@@ -21,6 +21,7 @@
 
 #include "tests/sim/checkers.h"
 #include "tests/sim/image_task.h"
+#include "tests/sim/local_peer.h"
 
 namespace dedloc::lab {
 
@@ -45,6 +46,9 @@ SimRun make_sim_run(std::uint64_t elements,
                     std::size_t group_max = 64,
                     codec::CodecId codec = codec::CodecId::fp32,
                     std::optional<run::RobustConfig> robust = std::nullopt);
+
+// Steps of each peer's own between two rounds.
+void make_local(run::RunFile& run);
 
 // The sum of a micro-batch's gradients: weight × (parameters - goal) plus noise of these samples.
 void add_gradient(std::size_t peer,
@@ -134,6 +138,7 @@ class SimPeer final : public events::EventSink {
     Digest root_;
     std::optional<train::StepDriver> driver_;
     std::vector<float> sum_;
+    std::unique_ptr<LocalPeer> local_;  // of a run with [local], in place of sum_
     Digest ahead_;  // the state of the first samples, if they were computed ahead
     std::optional<Result<collab::StepOutcome>> outcome_;
     std::uint64_t samples_ahead_ = 0;

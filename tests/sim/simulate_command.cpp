@@ -144,15 +144,17 @@ SeedPoolOptions pool_options(const SimulateCommand& command) {
                        {"two-networks", command.two_networks ? "yes" : "no"},
                        {"group-max", std::to_string(command.group_max)},
                        {"codec", command.codec},
+                       {"light", command.light ? "yes" : "no"},
                        {"robust", command.robust ? "yes" + command.lie : "no"},
                        {"plant", command.plant.empty() ? "nothing" : command.plant}};
     if (!command.resume_file.empty()) options.decides.emplace_back("engine", trace_of_engine());
     options.again = [&command](std::uint64_t seed) {
         return fmt::format(
-            "dedloc-lab simulate --first {} --seeds 1 --peers {}{}{}{}{}{}{}{} --trace",
+            "dedloc-lab simulate --first {} --seeds 1 --peers {}{}{}{}{}{}{}{}{} --trace",
             seed,
             command.peers,
             command.delayed ? " --delayed" : "",
+            command.light ? " --light" : "",
             command.robust ? " --robust" : "",
             command.lie.empty() ? "" : " --lie " + command.lie,
             command.two_networks ? " --two-networks" : "",
@@ -187,7 +189,8 @@ int run_simulate(const SimulateCommand& command, const std::string&) {
     options.two_networks = command.two_networks;
     if (command.group_max > 0) options.group_max = command.group_max;
     options.codec = codec::codec_from_string(command.codec).value();
-    if (options.codec == codec::CodecId::sparse) options.elements = sparse_elements;
+    if (codec::is_sparse(options.codec)) options.elements = sparse_elements;
+    if (command.light) make_light(options);
     if (!command.trace) base::set_log_level(LogLevel::error);
     if (command.trace) return run_traced(command, options);
     const auto begun = RealTime::now();

@@ -397,6 +397,12 @@ void Simulation::sum_up() {
 
 }  // namespace
 
+void make_light(SimulationOptions& options) {
+    options.light = true;
+    options.codec = codec::CodecId::sparse;
+    options.elements = sparse_elements;
+}
+
 SimulationResult simulate(const SimulationOptions& options) {
     Simulation simulation(options);
     return simulation.run();

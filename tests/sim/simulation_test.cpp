@@ -145,6 +145,39 @@ TEST(Simulation, a_sparse_codec_keeps_all_promises_under_faults) {
     EXPECT_GT(averages, 300u);
 }
 
+// ... and of local updates: all that a peer does between two rounds is in a contribution, and what
+// it does beside a round is done again from the state that comes of it.
+TEST(Simulation, few_bytes_keep_all_promises_under_faults) {
+    std::uint64_t averages = 0;
+    std::uint64_t ahead = 0;
+    for (std::uint64_t seed = 180000000; seed < 180000010; ++seed) {
+        SimulationOptions options;
+        options.seed = seed;
+        options.tortures = 0;
+        make_light(options);
+        const SimulationResult result = expect_no_violation(options);
+        averages += result.averages_checked;
+        ahead += result.samples_ahead;
+    }
+    EXPECT_GT(averages, 300u);
+    EXPECT_GT(ahead, 300u);
+}
+
+TEST(Simulation, planted_mistakes_of_few_bytes_are_found) {
+    for (const char* name : {"lose_unsent", "stale_overlap"}) {
+        bool found = false;
+        for (std::uint64_t seed = 1; seed <= 40 && !found; ++seed) {
+            SimulationOptions options;
+            options.seed = seed;
+            options.tortures = 0;
+            options.bugs = *planted_bug(name);
+            make_light(options);
+            found = simulate(options).failed();
+        }
+        EXPECT_TRUE(found) << name;
+    }
+}
+
 TEST(Simulation, a_delayed_update_makes_the_same_steps_in_less_time) {
     double waiting_s = 0;
     double delayed_s = 0;

@@ -36,9 +36,9 @@ Computed::Computed(const Options& options, const Planted& planted)
       claims(options.run.batch,
              options.run.averaging.delayed,
              // Strict credit also disbelieves the newcomers of a small run, for minutes.
-             /*of_strangers=*/false) {
-    if (options.run.averaging.codec == codec::CodecId::sparse)
-        contributions.send_sparsely(planted.on_frozen);
+             /*of_strangers=*/false),
+      keeps_stale(planted.bugs.stale_overlap) {
+    if (options.run.averaging.is_sparse()) contributions.send_sparsely(planted.on_frozen);
 }
 
 TrainerSteps::TrainerSteps(const Shared& shared, Computed& computed)
@@ -48,7 +48,8 @@ TrainerSteps::TrainerSteps(const Shared& shared, Computed& computed)
       contributions_(computed.contributions),
       progress_(computed.progress),
       claims_(computed.claims),
-      slow_link_(shared.options, shared.membership, shared.backend, shared.teller) {}
+      slow_link_(shared.options, shared.membership, shared.backend, shared.teller),
+      keeps_stale_(computed.keeps_stale) {}
 
 // ---- what the trainer computes ------------------------------------------------------------------
 
@@ -130,8 +131,8 @@ StepKind TrainerSteps::how_it_ended() const {
     if (ending_.over || (ending_.leaving && !ahead)) return StepKind::stopped;
     const bool too_far = ahead && state()->step() > computes_at_.step.step + 1;
     const bool otherwise = expected_ && !are_same(*state(), *expected_);
-    return computes_at_.state_is_replaced || too_far || otherwise ? StepKind::resynced
-                                                                  : StepKind::stepped;
+    const bool elsewhere = computes_at_.state_is_replaced || too_far || otherwise;
+    return elsewhere && !keeps_stale_ ? StepKind::resynced : StepKind::stepped;
 }
 
 StepOutcome TrainerSteps::outcome(StepKind kind) {

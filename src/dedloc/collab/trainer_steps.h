@@ -43,6 +43,7 @@ struct Computed {
     Contributions contributions;
     membership::SampleClaims claims;
     replica::StepReport report;
+    bool keeps_stale = false;  // a planted bug: what was computed ahead, whatever has come of it
 };
 
 class TrainerSteps {
@@ -117,6 +118,7 @@ class TrainerSteps {
     membership::BatchProgress& progress_;
     membership::SampleClaims& claims_;
     SlowLink slow_link_;
+    const bool keeps_stale_;
     NotFiniteTally not_finite_;
     replica::NewestState state_;
     std::atomic<bool> due_{false};
