@@ -104,18 +104,21 @@ const inPage = {
       const place = n === 0 ? 4 : window.reached[n - 1].compareDocumentPosition(node);
       return (place & Node.DOCUMENT_POSITION_FOLLOWING) !== 0;
     }),
-  // [changes of the live region, events that came] in so long.
-  async chatter(ms) {
+  // Until so many events came: [changes of the live region, events, seconds].
+  async chatter(events, seconds_max) {
     let changes = 0;
     const watch = new MutationObserver((list) => {
       changes += list.length;
     });
     const what = { childList: true, characterData: true, subtree: true };
     watch.observe(document.getElementById("said"), what);
-    const before = (await store()).last_event;
-    await wait(ms);
+    const kept = await store();
+    const before = kept.last_event;
+    const begun = Date.now();
+    const seconds = () => (Date.now() - begun) / 1000;
+    while (kept.last_event - before < events && seconds() < seconds_max) await wait(100);
     watch.disconnect();
-    return [changes, (await store()).last_event - before];
+    return [changes, kept.last_event - before, seconds()];
   },
   async axe(rules) {
     const told = await axe.run(document, { runOnly: { type: "tag", values: rules } });
