@@ -101,13 +101,15 @@ const std::vector<LieOutcome>& protocol_lies() {
          Offence::none,
          16},
         // The liar is gone before it errs once more. What it brings weightless moves nothing, and
-        // is a reason not to vouch for it, not to order anything.
+        // is a reason not to vouch for it, not to order anything. Every second contribution is
+        // computed again, so that four lies escape once in sixteen runs (seed 9384): what a key can
+        // move till then is bounded by its weight (docs/robust-runs.md), and no order is promised.
         {ProtocolLie::hit_and_run,
          "hit_and_run",
          OrderKind::probation,
          Offence::mistaken,
          Offence::none,
-         2,
+         6,
          1},
         {ProtocolLie::lonely_step, "lonely_step", std::nullopt, Offence::none},
     };
