@@ -1,11 +1,13 @@
 #include "experiments/light.h"
 
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "dedloc/monitor/json_line.h"
 
+#include "experiments/albert_miniature.h"
 #include "experiments/image_training.h"
 #include "experiments/light_svg.h"
 #include "tests/common/exit_codes.h"
@@ -117,6 +119,8 @@ Result<LightLine> train_mode(const LightCommand& command,
     line.rounds = result.steps.size();
     for (const BookedStep& step : result.steps) line.samples += step.samples;
     line.sent = result.bytes / peers;
+    for (const sim::MethodTraffic& one : result.traffic)
+        line.by_method.emplace_back(one.method, one.bytes / peers);
     line.compute_share = result.compute_share;
     line.identical = result.identical;
     line.loss = trained.evaluation.loss;
@@ -148,20 +152,109 @@ bool light_holds(const LightLine& line) {
     return held;
 }
 
+nlohmann::ordered_json methods_json(const LightLine& line) {
+    nlohmann::ordered_json methods;
+    for (const auto& [method, bytes] : line.by_method) methods[method] = std::round(bytes);
+    return methods;
+}
+
 nlohmann::ordered_json to_json(const LightLine& line) {
     return {{"peers", line.peers},
             {"rounds", line.rounds},
             {"samples", line.samples},
             {"sent", line.sent},
+            {"sent_by_method", methods_json(line)},
             {"compute_share", line.compute_share},
             {"loss", line.loss},
             {"accuracy", line.accuracy},
             {"identical", line.identical}};
 }
 
+constexpr double albert_fewer_bytes_min = 1000;  // up, for a sample
+constexpr double albert_loss_ratio_max = 1.01;
+constexpr std::uint64_t albert_inner_batch = 8;
+constexpr std::size_t albert_trainers = 4;
+
+run::RunFile albert_run() {
+    const auto run = run::parse_run_file(albert_miniature("light-albert", R"(
+[batch]
+target = 32
+micro = 8
+[averaging]
+round_deadline_min = "60s"
+round_deadline_max = "300s"
+)"),
+                                         "light.toml");
+    DEDLOC_CHECK(run, "our own run file");
+    return *run;
+}
+
+Mode albert_sync(const LightCommand& command) {
+    Mode mode{"albert_sync", albert_run(), command.albert_rounds * command.albert_steps};
+    mode.trainers = albert_trainers;
+    mode.run.optimizer.schedule.peak = command.albert_rate;
+    mode.run.optimizer.schedule.warmup_steps = mode.steps / 16;
+    return mode;
+}
+
+Mode albert_light(const LightCommand& command) {
+    Mode mode{"albert_light", albert_run(), command.albert_rounds};
+    mode.trainers = albert_trainers;
+    mode.run.batch.target = albert_inner_batch * albert_trainers * command.albert_steps;
+    mode.run.local.emplace();
+    mode.run.local->batch = albert_inner_batch;
+    mode.run.local->optimizer = mode.run.optimizer;
+    mode.run.local->optimizer.schedule.peak = command.albert_inner_rate;
+    mode.run.local->optimizer.schedule.warmup_steps = 1;
+    mode.run.averaging.codec = codec::CodecId::sparse;
+    mode.run.optimizer = {};
+    mode.run.optimizer.kind = optim::OptimizerKind::sgd;
+    mode.run.optimizer.momentum = command.sparse_outer_momentum;
+    mode.run.optimizer.nesterov = command.sparse_outer_momentum > 0;
+    mode.run.optimizer.schedule.peak = command.sparse_outer_rate;
+    return mode;
+}
+
+bool albert_holds(const LightLine& sync, const LightLine& light) {
+    const double fewer = sync.sent / sync.samples / (light.sent / light.samples);
+    return all_hold("light",
+                    {at_least("bytes up a sample, fewer", fewer, albert_fewer_bytes_min),
+                     at_most("loss of albert_light, of albert_sync's",
+                             light.loss / sync.loss,
+                             albert_loss_ratio_max)}) &&
+           is_identical("light", sync.identical && light.identical);
+}
+
+int run_light_albert(const LightCommand& command) {
+    const auto task = tasks::make_task(
+        albert_run().task,
+        {.device = "cpu", .threads_count = 1, .data_directory = command.data_directory});
+    if (!task) {
+        fmt::print(stderr, "dedloc: {}\n", task.error().message());
+        return exit_data_missing;
+    }
+    nlohmann::ordered_json json{{"ok", false}};
+    std::vector<LightLine> lines;
+    for (const Mode& mode : {albert_sync(command), albert_light(command)}) {
+        if (!command.only.empty() && command.only != mode.name) continue;
+        const auto line = train_mode(command, mode, **task);
+        if (!line) {
+            fmt::print(stderr, "dedloc: {}\n", line.error().message());
+            return exit_check_failed;
+        }
+        json[mode.name] = to_json(*line);
+        lines.push_back(*line);
+    }
+    const bool held = lines.size() < 2 || albert_holds(lines[0], lines[1]);
+    json["ok"] = held;
+    if (command.json) fmt::print("{}\n", monitor::json_line(json));
+    return held ? 0 : exit_check_failed;
+}
+
 }  // namespace
 
 int run_light(const LightCommand& command) {
+    if (command.albert) return run_light_albert(command);
     const auto run = run::parse_run_file(light_run, "light.toml");
     DEDLOC_CHECK(run, "our own run file");
     const auto task = tasks::make_task(

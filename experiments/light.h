@@ -10,6 +10,11 @@
 // Each with 4 peers; sparse and overlap also with 16. Bytes are those delivered to all, with every
 // header, status and certificate, from the first step to the last.
 //
+// `--albert`: a small ALBERT that reads the King James Bible instead, 4 peers:
+//
+//   albert_sync   a round after every inner batch of each peer, in fp16
+//   albert_light  a round after 30 of them, sparse, for as many samples
+//
 // Errors: exit code 9 if a mode is less good or sends more than docs/few-bytes.md says, or two
 // replicas differ; 5 without the data (Debian package dataset-fashion-mnist).
 
@@ -29,8 +34,13 @@ struct LightCommand {
     // (63.5 % instead of 86.8 %).
     double sparse_outer_rate = 1;
     double sparse_outer_momentum = 0.3;
-    std::string only;  // the mode to run; empty: all
-    std::string plot;  // an SVG file of accuracy over bytes; empty: none
+    bool albert = false;
+    std::uint64_t albert_rounds = 12;  // of albert_light
+    std::uint64_t albert_steps = 30;   // of each peer between two of them
+    double albert_rate = 0.02;         // LAMB's peak, synchronous
+    double albert_inner_rate = 0.01;   // and that between rounds
+    std::string only;                  // the mode to run; empty: all
+    std::string plot;                  // an SVG file of accuracy over bytes; empty: none
     std::string data_directory;
     std::uint64_t seed = 1;
     bool json = false;

@@ -20,7 +20,8 @@ struct LightLine {
     bool identical = true;
     double loss = 0;
     double accuracy = 0;
-    std::vector<std::pair<double, double>> accuracies{};  // by bytes sent a peer
+    std::vector<std::pair<double, double>> accuracies{};      // by bytes sent a peer
+    std::vector<std::pair<std::string, double>> by_method{};  // bytes a peer
 };
 
 std::string light_svg(const std::vector<LightLine>& lines);

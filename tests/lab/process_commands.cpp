@@ -9,6 +9,7 @@
 #include "experiments/delayed.h"
 #include "experiments/downstream.h"
 #include "experiments/equivalence.h"
+#include "experiments/home.h"
 #include "experiments/journey.h"
 #include "experiments/light.h"
 #include "experiments/local.h"
@@ -34,6 +35,7 @@ struct Commands {
     ResumeCommand resume;
     AdmissionCommand admission;
     JourneyCommand journey;
+    HomeCommand home;
     DownstreamCommand downstream;
     EquivalenceCommand equivalence;
     DelayedCommand delayed;
@@ -104,6 +106,31 @@ void add_admission(CLI::App& lab, AdmissionCommand& command, int& code) {
     admission->add_option("--dir", command.directory, "folder for the peers' files, kept");
     admission->add_flag("--json", command.json, json_help);
     admission->callback([&command, &code] { code = run_admission(command); });
+}
+
+void add_home(CLI::App& lab, HomeCommand& command, int& code) {
+    CLI::App* home = lab.add_subcommand(
+        "home", "sixteen homes that come and go, with few bytes and without, in virtual time");
+    home->add_option("--homes", command.homes, "machines")->check(CLI::Range(2, 256));
+    home->add_option("--minutes", command.minutes, "of training")->check(CLI::Range(1.0, 10'000.0));
+    home->add_option("--away", command.away_minutes, "minutes, of every 30")
+        ->check(CLI::Range(0.0, 25.0));
+    home->add_flag("--leave", command.leave, "they leave in order instead of sleeping");
+    home->add_option("--elements", command.elements, "of the vector");
+    home->add_option("--up", command.up_mbit, "Mb/s of each")->check(CLI::Range(0.01, 1e5));
+    home->add_option("--down", command.down_mbit, "Mb/s of each")->check(CLI::Range(0.01, 1e5));
+    home->add_option("--samples-per-s", command.samples_per_s, "of each")
+        ->check(CLI::Range(1e-3, 1e6));
+    home->add_option("--batch", command.batch, "samples of all between two synchronous rounds");
+    home->add_option("--aggregators", command.aggregators, "of 1 Gb/s, which only help")
+        ->check(CLI::Range(0, 8));
+    home->add_option("--shrunk", command.shrunk, "the vector and the lines, so many times")
+        ->check(CLI::Range(1, 100'000));
+    home->add_option("--only", command.only, "one mode: light, sync")
+        ->check(CLI::IsMember({"light", "sync"}));
+    home->add_option("--seed", command.seed, "of the network");
+    home->add_flag("--json", command.json, json_help);
+    home->callback([&command, &code] { code = run_home(command); });
 }
 
 void add_journey(CLI::App& lab, JourneyCommand& command, int& code) {
@@ -275,6 +302,11 @@ void add_light(CLI::App& lab, LightCommand& command, int& code) {
         ->check(CLI::Range(1e-6, 10.0));
     light->add_option("--sparse-outer-momentum", command.sparse_outer_momentum, "of sparse ones")
         ->check(CLI::Range(0.0, 0.9999));
+    light->add_flag("--albert", command.albert, "a small ALBERT on the Bible instead");
+    light->add_option("--albert-rounds", command.albert_rounds, "of its light run")
+        ->check(CLI::Range(2, 100'000));
+    light->add_option("--albert-rate", command.albert_rate, "LAMB's, synchronous");
+    light->add_option("--albert-inner-rate", command.albert_inner_rate, "and between rounds");
     light->add_option("--only", command.only, "one mode: sync, local, sparse, sparse_16, …");
     light->add_option("--plot", command.plot, "an SVG file of accuracy over bytes");
     light->add_option("--data", command.data_directory, "folder of the data set");
@@ -336,6 +368,7 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
     add_resume(lab, commands->resume, code);
     add_admission(lab, commands->admission, code);
     add_journey(lab, commands->journey, code);
+    add_home(lab, commands->home, code);
     add_downstream(lab, commands->downstream, code);
     add_paper(lab, commands->paper, commands->paper_task, code);
 #if DEDLOC_LAB_EQUIVALENCE

@@ -10,7 +10,6 @@ namespace dedloc::lab {
 namespace {
 
 constexpr Duration join_patience = 600s;
-constexpr Duration leave_patience = 30s;
 constexpr Duration look_every = 20ms;
 
 }  // namespace
@@ -89,7 +88,7 @@ Task<void> VirtualPeer::end() {
 }
 
 Task<void> VirtualPeer::leave_task() {
-    co_await collaboration_->leave(leave_patience);
+    co_await collaboration_->leave(options_.leave_patience);
     left_ = true;
 }
 

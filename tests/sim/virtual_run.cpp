@@ -6,6 +6,10 @@
 #include <numeric>
 #include <utility>
 
+#include "dedloc/allreduce/messages.h"
+#include "dedloc/links/messages.h"
+#include "dedloc/state/transfer.h"
+
 #include "tests/sim/virtual_peer.h"
 
 namespace dedloc::lab {
@@ -65,23 +69,40 @@ class VirtualRun {
         TimePoint next;       // joins or leaves
         bool counts = false;  // of those that train all the time
         bool leaves = false;  // at its until_step
+        bool came = false;    // before
+        bool away = false;    // or about to be: it does not count as present
+        double sent_before = 0;
+        TimePoint here_since;
         std::uint64_t samples_before = 0;
     };
     static sim::WorldOptions world_options(const VirtualRunOptions& options) {
         sim::WorldOptions world;
         world.link.latency = options.latency;
         world.stream_window_bytes = options.stream_window_bytes;
+        world.shrunk = options.shrunk;
+        world.shrunk_methods = {allreduce::parts_method,
+                                allreduce::fetch_method,
+                                state::chunk_method,
+                                links::probe_method};
         return world;
     }
     void add_machines();
     VirtualLine granted(std::size_t index) const;
     Ok start(std::size_t index);
     Ok come_and_go();
+    void leave(std::size_t index);
+    void is_away(std::size_t index);
+    void sleep_or_wake(std::size_t index);
     Ok gather();
     Ok make_steps();
     void show_state();
+    static double sent_by(const Seat& seat) {
+        return static_cast<double>(seat.node->traffic().sent_bytes);
+    }
     double computing_s() const;
+    double present_s(std::size_t index) const;
     VirtualResult result() const;
+    std::vector<sim::MethodTraffic> traffic_since_first() const;
 
     const VirtualRunOptions& options_;
     sim::World world_;
@@ -90,7 +111,9 @@ class VirtualRun {
     bool going_ = false;
     double first_s_ = 0;  // of the time that counts
     double computing_at_first_ = 0;
-    std::uint64_t bytes_at_first_ = 0;
+    double bytes_at_first_ = 0;
+    double present_s_ = 0;  // of those who left
+    std::vector<sim::MethodTraffic> traffic_at_first_;
     std::uint64_t step_shown_ = 0;
 };
 
@@ -119,13 +142,17 @@ VirtualLine VirtualRun::granted(std::size_t index) const {
 Ok VirtualRun::start(std::size_t index) {
     Seat& seat = seats_[index];
     std::vector<std::string> bootstrap;
-    for (std::size_t i = 0; i < seats_.size() && index > 0; ++i)
+    const bool comes_again = std::exchange(seat.came, true);
+    const bool founds = index == 0 && !comes_again;
+    for (std::size_t i = 0; i < seats_.size() && !founds; ++i)
         if (i != index && seats_[i].peer)
             bootstrap.push_back(seats_[i].node->address() + "/p2p/" + seats_[i].node->id().text());
     seat.peer = std::make_unique<VirtualPeer>(
         world_, *seat.node, options_, options_.machines[index], book_);
     DEDLOC_TRY_VOID(seat.peer->make(std::move(bootstrap), granted(index)));
     seat.peer->begin();
+    seat.here_since = world_.now();
+    seat.away = false;
     if (going_) seat.peer->go();
     return {};
 }
@@ -150,18 +177,57 @@ Ok VirtualRun::come_and_go() {
         const std::uint64_t newest = book_.told().newest();
         if (seat.peer && machine.until_step > 0 && newest >= machine.until_step &&
             !std::exchange(seat.leaves, true))
-            seat.peer->leave();
+            leave(i);
         if (world_.now() < seat.next || newest < machine.from_step) continue;
+        if (seat.peer && machine.sleeps) {
+            sleep_or_wake(i);
+            continue;
+        }
         if (!seat.peer) {
+            const bool first = !seat.came;
             DEDLOC_TRY_VOID(start(i));
-            seat.next =
-                machine.stays > Duration(0) ? world_.now() + machine.stays : TimePoint::never();
+            const bool other = first && machine.first_stay > Duration(0);
+            seat.next = machine.stays > Duration(0)
+                            ? world_.now() + (other ? machine.first_stay : machine.stays)
+                            : TimePoint::never();
         } else if (machine.stays > Duration(0)) {
-            seat.peer->leave();
+            leave(i);
             seat.next = TimePoint::never();
         }
     }
     return {};
+}
+
+void VirtualRun::leave(std::size_t index) {
+    seats_[index].peer->leave();
+    is_away(index);
+}
+
+void VirtualRun::is_away(std::size_t index) {
+    seats_[index].away = true;
+    present_s_ += present_s(index);
+}
+
+void VirtualRun::sleep_or_wake(std::size_t index) {
+    Seat& seat = seats_[index];
+    const VirtualMachine& machine = options_.machines[index];
+    if (seat.away) {
+        seat.node->thaw();
+        seat.here_since = world_.now();
+        seat.away = false;
+        seat.next = world_.now() + machine.stays;
+    } else {
+        seat.node->freeze();
+        is_away(index);
+        seat.next = world_.now() + machine.away;
+    }
+}
+
+// Until now, of the time that counts.
+double VirtualRun::present_s(std::size_t index) const {
+    if (options_.machines[index].aggregates || first_s_ == 0) return 0;
+    const double since = to_seconds(seats_[index].here_since - TimePoint{});
+    return to_seconds(world_.now() - TimePoint{}) - std::max(since, first_s_);
 }
 
 double VirtualRun::computing_s() const {
@@ -202,7 +268,9 @@ Ok VirtualRun::make_steps() {
             begun = true;
             first_s_ = to_seconds(world_.now() - TimePoint{});
             computing_at_first_ = computing_s();
-            bytes_at_first_ = world_.stats().bytes_delivered;
+            bytes_at_first_ = world_.bytes_on_lines();
+            traffic_at_first_ = world_.traffic();
+            for (Seat& seat : seats_) seat.sent_before = sent_by(seat);
         }
         show_state();
         if (world_.now() > limit)
@@ -217,17 +285,23 @@ Ok VirtualRun::make_steps() {
 
 void VirtualRun::show_state() {
     if (!options_.on_state) return;
+    if (!seats_.front().peer) return;
     const auto state = seats_.front().peer->collaboration().state();
     if (!state || state->step() == step_shown_) return;
     step_shown_ = state->step();
-    options_.on_state(state, static_cast<double>(world_.stats().bytes_delivered - bytes_at_first_));
+    options_.on_state(state, world_.bytes_on_lines() - bytes_at_first_);
 }
 
 VirtualResult VirtualRun::result() const {
     VirtualResult result;
     result.steps = book_.steps();
     result.identical = book_.told().identical();
-    result.bytes = static_cast<double>(world_.stats().bytes_delivered - bytes_at_first_);
+    result.bytes = world_.bytes_on_lines() - bytes_at_first_;
+    result.traffic = traffic_since_first();
+    for (const Seat& seat : seats_) result.sent.push_back(sent_by(seat) - seat.sent_before);
+    result.present_s = present_s_;
+    for (std::size_t i = 0; i < seats_.size(); ++i)
+        if (seats_[i].peer && !seats_[i].away) result.present_s += present_s(i);
     result.rounds_of_aggregators = book_.told().rounds_of_aggregators();
     const double wall = to_seconds(world_.now() - TimePoint{}) - first_s_;
     const auto full_time = std::ranges::count_if(seats_, [](const Seat& s) { return s.counts; });
@@ -242,8 +316,22 @@ VirtualResult VirtualRun::result() const {
         result.samples_dropped += accounts.samples_dropped;
         result.samples_expired += accounts.samples_expired;
     }
-    result.state = seats_.front().peer->collaboration().state();
+    for (auto seat = seats_.rbegin(); seat != seats_.rend(); ++seat)
+        if (seat->peer && seat->peer->collaboration().state())
+            result.state = seat->peer->collaboration().state();
     return result;
+}
+
+std::vector<sim::MethodTraffic> VirtualRun::traffic_since_first() const {
+    std::vector<sim::MethodTraffic> since = world_.traffic();
+    for (sim::MethodTraffic& one : since)
+        for (const sim::MethodTraffic& before : traffic_at_first_) {
+            if (before.method != one.method) continue;
+            one.messages -= before.messages;
+            one.bytes -= before.bytes;
+        }
+    std::ranges::sort(since, std::greater(), &sim::MethodTraffic::bytes);
+    return since;
 }
 
 Result<VirtualResult> VirtualRun::run() {

@@ -54,6 +54,9 @@ struct VirtualMachine {
     bool stubborn = false;  // goes on contributing although it is told that it errs
     Duration stays{0};
     Duration away{0};
+    Duration first_stay{0};  // where the first time is another; 0: it is not
+    // While it is away the machine sleeps: it hears nothing, and nobody is told.
+    bool sleeps = false;
     // Instead of training it says that a micro-batch takes it so long, and hands nothing in.
     double claims_s = 0;
     // Once: from when this step is made until that one is. until_step 0: for good.
@@ -71,6 +74,10 @@ struct VirtualRunOptions {
     Duration latency{10'000'000};  // one way
     // That a stream may have under way: what is sent later waits behind it at a slow line.
     std::size_t stream_window_bytes = 4u << 20;
+    Duration leave_patience{30'000'000'000};  // of who leaves, for a step that takes its samples
+    // Lines, and the model, are so many times smaller than what they stand for (sim/world.h): only
+    // what carries the vector counts as it is.
+    double shrunk = 1;
     Duration time_max{3600'000'000'000};
     std::uint64_t seed = 1;
     std::function<void(sim::World&)> prepare;  // before the first machine is there; may be empty
@@ -91,8 +98,12 @@ struct VirtualResult {
     std::uint64_t samples_dropped = 0;
     double samples_expired = 0;
     std::uint64_t rounds_of_aggregators = 0;  // in which they reduced something, of all
-    double bytes = 0;       // delivered to all, between the first step and the last
-    bool identical = true;  // no two peers had different states at one step
+    // Between the first step and the last: delivered to all, packet headers and all; and by what.
+    double bytes = 0;
+    std::vector<sim::MethodTraffic> traffic;
+    std::vector<double> sent;  // one a machine, over its line, since the first step
+    double present_s = 0;      // of all trainers together, since the first step, until they leave
+    bool identical = true;     // no two peers had different states at one step
     std::shared_ptr<const state::Snapshot> state;  // the last
 };
 

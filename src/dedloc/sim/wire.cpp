@@ -107,7 +107,7 @@ std::optional<Duration> Wire::draw_delay(int side, bool small) {
 }
 
 void Wire::transmit(int side, PacketPtr packet) {
-    const std::size_t bytes = packet->payload.size() + overhead_bytes;
+    const std::size_t bytes = world_.bytes_on_line(packet->method, packet->payload.size());
     const bool small = bytes <= small_bytes_max;
     Duration delay{0};
     const std::size_t draws =
@@ -151,7 +151,7 @@ void Wire::transmit(int side, PacketPtr packet) {
 }
 
 void Wire::transmit_bulk(int side, PacketPtr packet, Duration delay) {
-    const std::size_t bytes = packet->payload.size() + overhead_bytes;
+    const std::size_t bytes = world_.bytes_on_line(packet->method, packet->payload.size());
     SimNode& from = process_[side]->node;
     World::Pair& link = pair_from(side);
     const OnLine up = put_on(from.up_, world_.now(), bytes, from.options_.upload_bytes_per_s);
@@ -200,10 +200,10 @@ void Wire::arrive(int side, PacketPtr packet) {
             tell_closed(1 - side, "the other side has closed the connection", latency_from(side));
         return;
     }
-    if (packet->payload.size() + overhead_bytes <= small_bytes_max) {
+    const std::size_t bytes = world_.bytes_on_line(packet->method, packet->payload.size());
+    if (bytes <= small_bytes_max) {
         // Small messages take their share of the line, though they do not wait for it.
         SimNode& node = process_[side]->node;
-        const std::size_t bytes = packet->payload.size() + overhead_bytes;
         put_on(node.down_, world_.now(), bytes, node.options_.download_bytes_per_s);
     }
     world_.trace_message(from, to, packet->method, packet->payload);

@@ -444,7 +444,12 @@ void World::break_off(Process& process, bool machine) {
 std::uint32_t World::intern(const std::string& method) {
     const auto next = static_cast<std::uint32_t>(methods_.size());
     const auto [found, is_new] = methods_by_name_.try_emplace(method, next);
-    if (is_new) methods_.push_back({method, hash_bytes(as_bytes(method))});
+    if (is_new) {
+        const bool as_it_is =
+            options_.shrunk == 1 ||
+            std::ranges::find(options_.shrunk_methods, method) != options_.shrunk_methods.end();
+        methods_.push_back({method, hash_bytes(as_bytes(method)), as_it_is});
+    }
     return found->second;
 }
 
@@ -466,10 +471,40 @@ void World::trace_message(std::size_t from,
                           ByteView payload) {
     ++stats_.messages_delivered;
     stats_.bytes_delivered += payload.size();
+    ++methods_[method].messages;
+    methods_[method].payload_bytes += payload.size();
     mix(static_cast<std::uint64_t>(now_.since_start.count()));
     mix((std::uint64_t{from} << 32) ^ to ^ methods_[method].hash);
     mix(hash_bytes(payload));
     if (on_message_) on_message_(from, to, methods_[method].name);
+}
+
+std::size_t World::bytes_on_line(std::uint32_t method, std::size_t payload_bytes) const {
+    if (options_.shrunk == 1) return payload_bytes + overhead_bytes;
+    const double around = static_cast<double>(overhead_bytes) / options_.shrunk;
+    const auto payload = static_cast<double>(payload_bytes);
+    return 1 + static_cast<std::size_t>(
+                   around + (methods_[method].as_it_is ? payload : payload / options_.shrunk));
+}
+
+double World::bytes_on_lines(const Method& method) const {
+    const auto payload = static_cast<double>(method.payload_bytes);
+    const double around = static_cast<double>(method.messages) * overhead_bytes;
+    return (method.as_it_is ? payload : payload / options_.shrunk) + around / options_.shrunk;
+}
+
+double World::bytes_on_lines() const {
+    double bytes = 0;
+    for (const Method& method : methods_) bytes += bytes_on_lines(method);
+    return bytes;
+}
+
+std::vector<MethodTraffic> World::traffic() const {
+    std::vector<MethodTraffic> all;
+    for (const Method& method : methods_)
+        if (method.messages > 0)
+            all.push_back({method.name, method.messages, bytes_on_lines(method)});
+    return all;
 }
 
 void World::note(std::string_view text) {

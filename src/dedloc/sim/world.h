@@ -92,13 +92,25 @@ struct WorldOptions {
     Duration keepalive{10'000'000'000};   // silence after which a connection is given up
     Duration worker_cost{0};              // virtual time of one Workers job
     std::size_t stream_window_bytes = 4u << 20;
+    // Lines, and what the methods below send, are so many times smaller than what they stand for.
+    // Other messages are as long as ever: they, and what is put around each, count so many times
+    // less on a line and in the statistics.
+    double shrunk = 1;
+    std::vector<std::string> shrunk_methods{};
+};
+
+// One method has brought this, with the packet headers around it.
+struct MethodTraffic {
+    std::string method;
+    std::uint64_t messages = 0;
+    double bytes = 0;
 };
 
 struct WorldStats {
     std::uint64_t events = 0;
     std::uint64_t messages_delivered = 0;
-    std::uint64_t bytes_delivered = 0;
-    std::uint64_t messages_lost = 0;  // sent again, or gone with their connection
+    std::uint64_t bytes_delivered = 0;  // without what is put around messages
+    std::uint64_t messages_lost = 0;    // sent again, or gone with their connection
     std::uint64_t connections_broken = 0;
 };
 
@@ -250,6 +262,8 @@ class World {
     // Hashes all delivered messages (time, from, to, method, size, bytes) and notes so far.
     std::uint64_t trace_hash() const { return trace_; }
     const WorldStats& stats() const { return stats_; }
+    std::vector<MethodTraffic> traffic() const;
+    double bytes_on_lines() const;  // of all methods
 
     // --- for the other files of this room ---
     struct Pair {  // one direction between two machines
@@ -276,6 +290,8 @@ class World {
                 bool is_answer,
                 Bytes& payload);
     void trace_message(std::size_t from, std::size_t to, std::uint32_t method, ByteView payload);
+    // That a message takes of a line.
+    std::size_t bytes_on_line(std::uint32_t method, std::size_t payload_bytes) const;
     SimNode* find_address(std::string_view ip);
     Random& link_random() { return link_random_; }
     WorldStats& mutable_stats() { return stats_; }
@@ -287,8 +303,12 @@ class World {
 
     struct Method {
         std::string name;
-        std::uint64_t hash;
+        std::uint64_t hash = 0;
+        bool as_it_is = true;  // none that counts less
+        std::uint64_t messages = 0;
+        std::uint64_t payload_bytes = 0;
     };
+    double bytes_on_lines(const Method& method) const;
 
     void drain();  // runs what is ready
     bool step(TimePoint limit);
