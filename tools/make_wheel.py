@@ -51,7 +51,8 @@ torch = importlib.util.find_spec("torch")
 if torch and os.path.dirname(torch.submodule_search_locations[0]) != os.path.dirname(package):
     os.environ.setdefault("DEDLOC_TORCH", torch.submodule_search_locations[0])
 program = os.path.join(package, "bin", "dedloc")
-os.execv(program, [program, *sys.argv[1:]])
+called = "dedloc" if os.path.dirname(sys.argv[0]) in os.get_exec_path() else sys.argv[0]
+os.execv(program, [called, *sys.argv[1:]])
 '''
 
 

@@ -111,6 +111,17 @@ class WheelTest(harness.ProcessTest):
                 self.assertLessEqual((int(major), int(minor)), claimed, path.name)
         self.assertGreater(seen, 5)
 
+    def test_the_program_calls_itself_as_people_do(self):
+        program = self.install()
+        for path, called in ((f"{program.parent}:/usr/bin:/bin", "dedloc"),
+                             ("/usr/bin:/bin", str(program))):
+            done = subprocess.run([str(program), "init", "synthetic", "-o",
+                                   str(self.folder / f"{len(path)}.toml")],
+                                  env=environment() | {"PATH": path}, capture_output=True,
+                                  text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"Next: {called} host ", done.stdout + done.stderr)
+
     def test_the_library_is_in_the_wheel(self):
         program = self.install()
         code = "import dedloc; print(dedloc.__version__, dedloc.sample_seed('a', 1))"
