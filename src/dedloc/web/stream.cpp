@@ -34,13 +34,19 @@ void EventStream::add_events(std::string& text) {
         text += fmt::format("id: {}\nevent: event\ndata: {}\n\n", event.number, event.json);
         after_ = event.number;
     }
-    if (sent <= stream_events_max) after_ = found.newest;
+    if (sent <= stream_events_max)
+        after_ = found.newest;
+    else
+        owed_ = true;
 }
 
 template <typename Make>
 void EventStream::add_state(
     std::string& text, const char* name, Told& told, double every, Make make) {
-    if (now_ - told.at < every) return;
+    if (now_ - told.at < every) {
+        owed_ = true;
+        return;
+    }
     std::string json = make();
     if (json == told.text) return;
     text += message(name, json);
@@ -57,7 +63,9 @@ std::string EventStream::take(double now) {
         after_ = 0;
         tick_ = 0;
     }
-    if (version.changes != changes_) {
+    // A state whose time has not come is owed: it is told later, though nothing happens after it.
+    if (version.changes != changes_ || owed_) {
+        owed_ = false;
         add_events(text);
         add_state(text, "run", run_, stream_run_s, [this] { return store_.run_json(); });
         add_state(text, "peers", peers_, stream_peers_s, [this] { return store_.peers_json(); });
@@ -66,6 +74,8 @@ std::string EventStream::take(double now) {
             timeline_at_ = now;
             if (const std::string json = store_.timeline_json(tick_); !json.empty())
                 text += message("timeline", json);
+        } else {
+            owed_ = true;
         }
         changes_ = version.changes;
     }

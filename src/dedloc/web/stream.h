@@ -54,6 +54,7 @@ class EventStream {
     Told flows_;
     double timeline_at_ = -1e9;
     bool over_ = false;
+    bool owed_ = false;  // something changed, and its time to be told has not come
 };
 
 }  // namespace dedloc::web

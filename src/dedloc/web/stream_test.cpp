@@ -42,6 +42,23 @@ TEST(EventStream, begins_with_the_run_and_brings_each_event_once) {
     EXPECT_EQ(count_of(text, "event: run\n"), 1u);
 }
 
+// A replay that jumps to its end: all happens at once, and nothing after it.
+TEST(EventStream, tells_the_last_state_though_nothing_happens_after_it) {
+    RunStore store(testing::facts());
+    advance(store, 1, 2);
+    EventStream stream(store, std::nullopt);
+    (void)stream.take(0);
+    advance(store, 3, 9);
+    std::string text = stream.take(0.1);
+    EXPECT_EQ(count_of(text, "event: event\n"), 7u);
+    EXPECT_EQ(count_of(text, "event: run\n"), 0u);
+    text = stream.take(3);
+    EXPECT_EQ(count_of(text, "event: event\n"), 0u);
+    EXPECT_EQ(count_of(text, "event: run\n"), 1u);
+    EXPECT_GE(count_of(text, "\"step\":9"), 1u);
+    EXPECT_EQ(stream.take(3.1), "");
+}
+
 TEST(EventStream, goes_on_after_the_event_that_the_viewer_has) {
     RunStore store(testing::facts());
     advance(store, 1, 10);
