@@ -191,7 +191,7 @@ int main(int argc, char** argv) {
     app.add_option("--elements", arguments.elements)->check(CLI::Range(1, 1 << 28));
     app.add_option("--rounds", arguments.rounds)->check(CLI::Range(1, 10000));
     app.add_option("--codec", arguments.codec)
-        ->check(CLI::IsMember({"fp32", "fp16", "bf16", "blockwise8"}));
+        ->check(CLI::IsMember({"fp32", "fp16", "bf16", "blockwise8", "sparse"}));
     app.add_flag(
         "--robust", arguments.robust, "averages by CenteredClip, proved before the commit");
     app.add_option("--folder", arguments.folder)->required();

@@ -64,6 +64,7 @@ WANTED = {
     "allreduce_fp16": {"ratio_max": 1.25},
     "allreduce_8bit": {"ratio_max": 1, "rmse_max": RMSE_MAX},
     "robust": {"ratio_max": 1.6},
+    "light": {"ratio_max": 0.15},
     "allreduce_8bit_2": {"rmse_max": RMSE_MAX},
     "allreduce_8bit_8": {"rmse_max": RMSE_MAX},
     **{f"plan_{peers}": {"ratio_max": 1} for peers in PLAN_SECONDS_MAX},
@@ -242,6 +243,26 @@ def allreduce(setup: Setup) -> list[dict]:
                 anchor_cpu_s_all=anchor["cpu_s_all"], rmse=value["rmse"],
                 rounds_repeated=sum(r["rounds_repeated"] for r in runs), **more))
     return results
+
+
+def light(setup: Setup) -> list[dict]:
+    """A round with 1 % of the bytes (sparse) against one in fp16, 67.1 MB of fp32 among 4
+    processes, in turns; s. And processor time of choosing, adding and keeping the rest, beside a
+    copy; ns an element."""
+    elements = ALLREDUCE_ELEMENTS // (16 if setup.quick else 1)
+    command = [str(setup.program("round_bench")), "--elements", str(elements), "--rounds",
+               "1" if setup.quick else "5"]
+    runs = {"fp16": [], "sparse": []}
+    for _ in range(1 if setup.quick else 2):
+        for codec, done in runs.items():
+            done.append(run_group([*command, "--codec", codec], 300))
+    value, anchor = (medians(runs[codec], "seconds", "cpu_s") for codec in ("sparse", "fp16"))
+    costs = run_one([str(setup.program("light_bench")), *(["--quick"] if setup.quick else [])],
+                    300, 1)
+    return [measure("light", value["seconds"], "s", "a round in fp16", anchor["seconds"],
+                    cpu_s=value["cpu_s"], anchor_cpu_s=anchor["cpu_s"]),
+            *(measure(f"light_{name}", costs[f"{name}_ns"], "ns", "memcpy", costs["memcpy_ns"])
+              for name in ("encode", "add", "feedback"))]
 
 
 def robust(setup: Setup) -> list[dict]:
@@ -543,8 +564,8 @@ def startup(setup: Setup) -> list[dict]:
         raise BenchError(str(why)) from None
 
 
-BENCHES = {b.__name__: b for b in (startup, solo, web, round_overhead, allreduce, robust, plan,
-                                   tokens, lamb8, stream, delayed, experts, dht, python_solo,
+BENCHES = {b.__name__: b for b in (startup, solo, web, round_overhead, allreduce, light, robust,
+                                   plan, tokens, lamb8, stream, delayed, experts, dht, python_solo,
                                    against_hivemind)}
 
 

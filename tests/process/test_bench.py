@@ -72,9 +72,10 @@ class Bench(ProcessTest):
 
     def test_quick_benchmarks_of_rounds_and_plans_run(self) -> None:
         self.program("round_bench")
-        lines = self.bench(BIN, "round_overhead", "plan")
+        lines = self.bench(BIN, "round_overhead", "plan", "light")
         self.assertEqual(set(lines), {"round_overhead", "round_overhead_50ms", "plan_256",
-                                      "plan_100000"})
+                                      "plan_100000", "light", "light_encode", "light_add",
+                                      "light_feedback"})
         self.assertIn("rounds_repeated", lines["round_overhead"])
 
     def test_the_quick_all_reduce_beside_gloo_runs(self) -> None:
