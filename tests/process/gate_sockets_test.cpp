@@ -11,10 +11,12 @@
 #include "dedloc/collab/collaboration_service.h"
 #include "dedloc/collab/expert_service.h"
 #include "dedloc/collab/stranger_protocols.h"
+#include "dedloc/data/piece_exchange.h"
 #include "dedloc/experts/ffn_expert.h"
 #include "dedloc/membership/membership.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/run/join_string.h"
+#include "dedloc/security/hash.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/wire/message.h"
 
@@ -41,6 +43,39 @@ std::unique_ptr<collab::Node> open_node(const std::string& folder) {
     options.nat.map_ports = false;
     return *collab::Node::open(std::move(options));
 }
+
+// The run's data at the trainer: one piece.
+class SharedData final : public collab::Service {
+  public:
+    explicit SharedData(const collab::Node& node) : node_(node) {
+        const auto read = [](std::uint64_t) -> Result<Bytes> {
+            return to_bytes("In the beginning");
+        };
+        data::OwnPieces own = *data::catalogue_of({16}, {}, read);
+        name_ = security::sha256(wire::encode(own.catalogue));
+        data::ExchangeOptions options{
+            .name = name_,
+            .catalogue = std::make_shared<const data::Catalogue>(own.catalogue),
+            .store = std::make_shared<data::OwnStore>(std::move(own)),
+            .authorizer = nullptr,
+            .serves = false};
+        node_.run_on_network_thread([&] {
+            exchange_ = std::make_unique<data::PieceExchange>(
+                node_.environment(), node_.host(), std::move(options));
+        });
+    }
+    membership::Role role() const override { return membership::Role::observer; }
+    Task<void> stop() override { co_await exchange_->stop(); }
+    void serve(const collab::Collaboration& collaboration) {
+        node_.run_on_network_thread([&] { exchange_->serve_with(collaboration.authorizer()); });
+    }
+    const Digest& name() const { return name_; }
+
+  private:
+    const collab::Node& node_;
+    Digest name_;
+    std::unique_ptr<data::PieceExchange> exchange_;
+};
 
 // A node that trains, or, where it is told of one that does, one that serves experts beside it: a
 // part of the table and everything that peers serve is at the two together.
@@ -69,8 +104,10 @@ class Server {
             options.role = membership::Role::observer;
             options.bootstrap = {trainer};
         }
+        if (trainer.empty()) data = &node->add<SharedData>(*node);
         const auto begun = service.begin(std::move(options), nullptr);
         EXPECT_TRUE(begun) << begun.error().message();
+        if (data) data->serve(service.collaboration());
         if (experts) experts->start();
         address = node->run_on_network_thread([this] { return node->host().addresses(); }).at(0) +
                   "/p2p/" + node->id().text();
@@ -105,6 +142,7 @@ class Server {
     }
 
     std::unique_ptr<collab::Node> node;
+    SharedData* data = nullptr;  // the node's
     const Bytes secret = Bytes(16, 7);
     std::string address;
 };
@@ -154,6 +192,18 @@ class GateSockets : public testing::Test {
         names.merge(helper_->closed());
         return names;
     }
+    // Asks the trainer for its piece of data, with that proof.
+    Result<Bytes> piece(Bytes proof) {
+        data::PiecesRequest question;
+        question.catalogue = trainer_->data->name();
+        question.pieces = {0};
+        question.proof = std::move(proof);
+        const TimePoint soon = visitor_->clock().now() + gate_patience;
+        return visitor_->call(
+            "ask for data",
+            visitor_->host().call(
+                trainer_->node->id(), data::pieces_method, wire::encode(question), soon));
+    }
     void revoke_mallory() {
         admission::RevocationsMessage message;
         const security::IdentitySigner signer(Server::authority());
@@ -194,6 +244,24 @@ TEST_F(GateSockets, a_token_opens_what_its_revocation_closes) {
     // Put out, the visitor may have to come again, as the stranger that it now is.
     for (const Server* server : {trainer_.get(), helper_.get()}) (void)dial(*server);
     EXPECT_EQ(refused(), wanted);
+}
+
+// Newcomers ask for data before they are members, so the gate lets the question through: what
+// answers it has to hear of revocations.
+TEST_F(GateSockets, data_go_to_who_has_a_token_and_not_after_its_revocation) {
+    begin(/*invited=*/true);
+    const Bytes token = Server::token_for(run_, visitor_->id(), "mallory");
+    const auto nothing = piece({});
+    ASSERT_FALSE(nothing);
+    EXPECT_EQ(nothing.error().kind(), ErrorKind::denied);
+    const auto got = piece(token);
+    ASSERT_TRUE(got) << got.error().message();
+    join();
+    revoke_mallory();
+    (void)dial(*trainer_);
+    const auto late = piece(token);
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().kind(), ErrorKind::denied) << late.error().message();
 }
 
 }  // namespace

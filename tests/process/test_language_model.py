@@ -105,6 +105,30 @@ class LanguageModel(ProcessTest):
         self.assertEqual((out / "tokenizer.json").read_bytes(),
                          next((self.folder / "next/files").iterdir()).read_bytes())
 
+    def test_a_run_sends_its_data_to_those_who_agree(self) -> None:
+        shared = ("--set", "data.source=run", "--set", "data.licence=Apache-2.0", "--set",
+                  "data.origin=the documents of dedloc")
+        silent = self.host(self.run_file(), "silent", more=("--set", "data.source=run", *self.data))
+        self.assertEqual(silent.end(self.starting_s), harness.BAD_INPUT, silent.errors())
+        self.expect_sentence(silent.errors(), "data.licence", "CC0-1.0")
+        host = self.running_host(self.run_file(), more=(*shared, *self.data), env=self.cache("a"))
+        unasked = self.join(host.join_string(), "unasked", env=self.cache("b"))
+        self.assertEqual(unasked.end(self.starting_s), harness.BAD_INPUT, unasked.errors())
+        self.expect_sentence(unasked.errors(), "Apache-2.0", "documents of dedloc", "--yes")
+        self.assertFalse((unasked.directory / "data").exists())
+        guest = self.join(host.join_string(), "guest", more=("--yes",), env=self.cache("c"))
+        self.until_shared_steps(4, host, guest, seconds=self.starting_s)
+        fetched = lambda: sum(path.stat().st_size for path in (guest.directory / "data").rglob("*")
+                              if path.is_file())
+        text = sum(path.stat().st_size for path in (self.folder / "data/words").iterdir())
+        self.until("the guest has one copy", lambda: self.alive(guest) and fetched() >= text, 60)
+        self.end_with_one_state(host, guest)
+        self.assertGreater(guest.last_words()["data_bytes_received"], 0)
+        self.assertGreaterEqual(host.last_words()["data_bytes_sent"],
+                                guest.last_words()["data_bytes_received"])
+        done = self.dedloc("eval", str(guest.directory), "--json", seconds=self.starting_s)
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+
     def test_bad_weights_and_prompts_are_named(self) -> None:
         host = self.host(self.run_file("[stop]\nsteps = 1\n"), more=self.data)
         self.assertEqual(host.end(self.starting_s), harness.OK, host.errors())

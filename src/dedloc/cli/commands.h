@@ -310,6 +310,7 @@ struct ServiceOptions {
     double idle_minutes = 0;    // that nobody must have used the machine; 0: it does not matter
     int processor_percent = 0;  // of one processor; 0: no cap
     int threads = 0;
+    bool agrees = false;  // PeerOptions::agrees
     peer::CapOptions caps;
 };
 int run_service(const ServiceOptions& options, const std::string& program);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/watcher.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/peer/data_through_run.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/fits_memory.h"
 #include "dedloc/peer/memory.h"
@@ -39,6 +41,17 @@ struct Evaluated {
     std::vector<tasks::Measure> measures;
 };
 
+// A peer whose run sends its data has on disk what it fetched of them, held-out text among it.
+Result<std::shared_ptr<const tasks::TrainingTask>> task_for(const run::RunFile& run,
+                                                            const FoundCheckpoint& found,
+                                                            tasks::TaskOptions options) {
+    auto task = tasks::make_task(run.task, options);
+    if (task || task.error().kind() != ErrorKind::not_found) return task;
+    const auto folder = std::filesystem::path(found.path).parent_path().parent_path().string();
+    options.shared = peer::text_fetched_by(folder, run.task);
+    return options.shared ? tasks::make_task(run.task, options) : std::move(task);
+}
+
 Result<Evaluated> evaluate(const run::RunFile& run,
                            const FoundCheckpoint& found,
                            const EvalOptions& options,
@@ -51,7 +64,7 @@ Result<Evaluated> evaluate(const run::RunFile& run,
                                           .node = node,
                                           .experts_patience = experts_patience};
     DEDLOC_TRY_VOID(peer::restore_run_files(found.path, run.task, task_options));
-    DEDLOC_TRY(const auto task, tasks::make_task(run.task, task_options));
+    DEDLOC_TRY(const auto task, task_for(run, found, task_options));
     // Whose learner it is decides only the order of training samples.
     const PeerId anybody = security::Identity::generate().id();
     DEDLOC_TRY_VOID(peer::check_fits(*task, peer::MemoryUse::evaluation, peer::memory_available()));

@@ -134,6 +134,17 @@ void add_peer_options(CLI::App& command, peer::PeerOptions& peer) {
     command.add_option("--threads", peer.threads, threads_help)->check(threads_check());
     command.add_option("--device", peer.device, device_help);
     command.add_option("--data", peer.data_directory, "folder of the task's data");
+    command.add_flag("--yes",
+                     peer.agrees,
+                     "take the data that the run sends, under the licence that it names, without "
+                     "being asked");
+    command
+        .add_option("--data-cache",
+                    peer.data_cache_bytes,
+                    "of a run that sends its data: bytes of them on this disk at most, such as "
+                    "500MB (4GB)")
+        ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+        ->check(CLI::Range(std::uint64_t{16'000'000}, std::uint64_t{1} << 60));
     command.add_option("--keep-checkpoints", peer.checkpoints_kept, "the newest so many (3)")
         ->check(CLI::Range(1, 1000));
     command.add_option("--keep-checkpoint-every",

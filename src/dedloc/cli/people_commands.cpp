@@ -169,6 +169,9 @@ void add_service_command(CLI::App& app,
         command->add_option("--dir", options.directory, "folder of this peer");
         command->add_option("--name", options.name, "name shown to others (default: host name)");
         command->add_option("--data", options.data_directory, "folder of the task's data");
+        command->add_flag("--yes",
+                          options.agrees,
+                          "take the data that the run sends, under the licence that it names");
         command->add_option("--hours", options.hours, "of the local day: 22:00-07:00,12:30-13:00");
         command->add_option("--idle", options.idle_minutes, "minutes that nobody used the machine")
             ->check(CLI::Range(0.0, 1440.0));

@@ -85,6 +85,7 @@ std::vector<std::string> join_words(const ServiceOptions& options) {
     add("--max-up", options.caps.max_up);
     add("--max-down", options.caps.max_down);
     if (options.threads > 0) add("--threads", std::to_string(options.threads));
+    if (options.agrees) words.emplace_back("--yes");
     return words;
 }
 

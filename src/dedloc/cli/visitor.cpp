@@ -17,7 +17,7 @@ Ok fetch_file(const collab::Node& node,
               const tasks::TaskOptions& options) {
     const run::TaskConfig& task = invitation.run.task;
     DEDLOC_TRY(const auto missing, tasks::missing_file(task, options));
-    if (!missing) return {};
+    if (!missing) return {};  // what a visitor only looks at needs no second one
     DEDLOC_TRY(const Bytes file,
                collab::fetch_attachment(
                    node, invitation, missing->hash, missing->bytes_max, visitors_file_patience));

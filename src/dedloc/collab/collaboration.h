@@ -180,6 +180,8 @@ class Collaboration {
     virtual Task<Result<void>> checked(validation::CheckResult result);
 
     virtual void report_evaluation(std::uint64_t step, const Evaluation& evaluation) = 0;
+    // The judge of who may take part, which hears of revocations. Null: other backends have none.
+    virtual std::shared_ptr<membership::Authorizer> authorizer() const { return nullptr; }
     virtual membership::Status status() const = 0;  // ours
     virtual std::vector<membership::Status> peers()
         const = 0;  // ours and all live others, by PeerId

@@ -57,6 +57,9 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     Task<Result<void>> checked(validation::CheckResult result) override;
 
     void report_evaluation(std::uint64_t step, const Evaluation& evaluation) override;
+    std::shared_ptr<membership::Authorizer> authorizer() const override {
+        return access_->authorizer();
+    }
     membership::Status status() const override;
     std::vector<membership::Status> peers() const override;
     Digest branch() const override { return backend_->branch(); }

@@ -147,23 +147,32 @@ PieceExchange::PieceExchange(runtime::Node node, p2p::Host& host, ExchangeOption
     served_->name = options_.name;
     served_->count = options_.catalogue->count();
     served_->store = options_.store;
-    served_->authorizer = options_.authorizer;
     options_.store->set_homes(homes_);
+    if (options_.serves) serve_with(options_.authorizer);
+    if (!options_.store->is_whole()) scope_.spawn("data of the run", keep_asking());
+}
+
+PieceExchange::~PieceExchange() { stop_serving(); }
+
+void PieceExchange::serve_with(std::shared_ptr<membership::Authorizer> authorizer) {
+    options_.authorizer = authorizer;
+    const bool serves_already = served_->authorizer != nullptr;
+    served_->authorizer = std::move(authorizer);
+    if (serves_already || stopped_) return;
     host_.handle_call(have_pieces_method, [served = served_](PeerId from, Bytes request) {
         return answer_have(served, std::move(from), std::move(request));
     });
     host_.handle_call(pieces_method, [served = served_](PeerId from, Bytes request) {
         return answer_pieces(served, std::move(from), std::move(request));
     });
-    if (!options_.store->is_whole()) scope_.spawn("data of the run", keep_asking());
 }
-
-PieceExchange::~PieceExchange() { stop_serving(); }
 
 void PieceExchange::stop_serving() {
     if (served_->host == nullptr) return;
-    host_.remove_handler(have_pieces_method);
-    host_.remove_handler(pieces_method);
+    if (served_->authorizer) {
+        host_.remove_handler(have_pieces_method);
+        host_.remove_handler(pieces_method);
+    }
     served_->host = nullptr;
 }
 

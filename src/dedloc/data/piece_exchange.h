@@ -54,6 +54,8 @@ struct ExchangeOptions {
     std::function<std::vector<PeerId>()> peers{};
     // A sentence for people; the peer, where there is one.
     std::function<void(DataNews, const PeerId&, std::string)> told{};
+    // False: questions are answered only from serve_with() on.
+    bool serves = true;
     Duration gone_after = 60s;
     Duration share_after = 20s;  // a newcomer's own samples come first
 };
@@ -77,6 +79,9 @@ class PieceExchange {
     Task<Result<Bytes>> piece(std::uint64_t index);
     // These will be asked for, in this order.
     void expect(const std::vector<std::uint64_t>& pieces);
+    // Answers from now on whom this authorizer lets, and asks with what it shows. Once the run has
+    // one that hears of revocations, that is the one to take.
+    void serve_with(std::shared_ptr<membership::Authorizer> authorizer);
     Task<void> stop();
 
     bool has_stopped() const { return stopped_; }  // any thread

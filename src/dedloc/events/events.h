@@ -386,6 +386,17 @@ struct FileFetched {
 struct FileMissing {
     static constexpr std::string_view kind = "file_missing";
 };
+// A piece of the run's data that no peer has any more, and one that is there again.
+struct DataGone {
+    static constexpr std::string_view kind = "data_gone";
+};
+struct DataFound {
+    static constexpr std::string_view kind = "data_found";
+};
+// The event's peer sent bytes that are not the piece that it was asked for.
+struct DataLied {
+    static constexpr std::string_view kind = "data_lied";
+};
 struct JoinFileFailed {
     static constexpr std::string_view kind = "join_file_failed";
 };
@@ -511,6 +522,9 @@ using Any = std::variant<Unknown,
                          PublishFailed,
                          FileFetched,
                          FileMissing,
+                         DataGone,
+                         DataFound,
+                         DataLied,
                          JoinFileFailed,
                          TrainingFailed,
                          Serving,

@@ -25,6 +25,8 @@ struct PeerOptions {
     std::string name;
     std::string device = "auto";
     std::string data_directory;
+    bool agrees = false;  // to data that the run sends, without being asked
+    std::uint64_t data_cache_bytes = 4'000'000'000;  // of them on disk at most
     int threads = 0;
     std::string congestion_control;  // of TCP: cubic, bbr; empty: the system's
     CapOptions caps;

@@ -18,6 +18,8 @@
 #include "dedloc/peer/called_as.h"
 #include "dedloc/peer/cap_hint.h"
 #include "dedloc/peer/cap_schedule.h"
+#include "dedloc/peer/data_terms.h"
+#include "dedloc/peer/data_through_run.h"
 #include "dedloc/peer/fits_memory.h"
 #include "dedloc/peer/grid_lines.h"
 #include "dedloc/peer/grid_watch.h"
@@ -116,6 +118,7 @@ class PeerRun {
           service_(node_.add<collab::CollaborationService>(node_)),
           screen_(STDOUT_FILENO, screen_options(options)),
           model_(input_.invitation.run, node_.id(), node_.clock().wall_now()),
+          data_(node_, input_.invitation, options_),
           join_string_(node_,
                        service_,
                        screen_,
@@ -163,13 +166,16 @@ class PeerRun {
     web::Actions web_actions();
     Ok carry_out(const ControlRequest& request);
     void update_web(const monitor::RunView& view);
-    std::optional<Failure> fetch_missing_file();
+    std::optional<Failure> fetch_missing_files();
+    std::optional<Failure> fetch(const tasks::MissingFile& wanted);
+    std::optional<Failure> prepare_newcomer();
+    Result<std::shared_ptr<const tasks::TrainingTask>> task_here();
     std::optional<Failure> make_task();
     std::optional<Failure> begin();
     collab::Options collaboration_options() const;
     void say_folder();
     bool look_while_joining();
-    Result<std::shared_ptr<const state::Snapshot> > first_state(train::SampledModel& learner);
+    Result<std::shared_ptr<const state::Snapshot>> first_state(train::SampledModel& learner);
     void start_trainer();
     void tell_micro_batch();
     void tell_caps(const runtime::LineCaps& caps);
@@ -196,6 +202,7 @@ class PeerRun {
     std::unique_ptr<monitor::EventLog> log_;
     monitor::EventMailbox mailbox_;
     std::unique_ptr<monitor::EventFan> fan_;
+    DataThroughRun data_;
     std::shared_ptr<const tasks::TrainingTask> task_;
     std::unique_ptr<train::SampledModel> learner_;
     std::unique_ptr<train::Trainer> trainer_;
@@ -224,19 +231,28 @@ class PeerRun {
 };
 
 tasks::TaskOptions PeerRun::task_options() const {
-    return {.device = options_.device,
-            .threads_count = options_.threads,
-            .data_directory = options_.data_directory,
-            .progress = task_progress(options_.quiet || options_.json),
-            .node = &node_};
+    tasks::TaskOptions options{.device = options_.device,
+                               .threads_count = options_.threads,
+                               .data_directory = options_.data_directory,
+                               .progress = task_progress(options_.quiet || options_.json),
+                               .node = &node_};
+    data_.hand_over(options);
+    return options;
 }
 
 // Files that peers have not got, either, this machine may still be able to make by itself.
-std::optional<Failure> PeerRun::fetch_missing_file() {
-    const auto missing = tasks::missing_file(run_file().task, task_options());
-    if (!missing) return failure(missing.error());
-    if (!*missing) return std::nullopt;
-    const tasks::MissingFile& wanted = **missing;
+std::optional<Failure> PeerRun::fetch_missing_files() {
+    std::optional<Digest> before;
+    while (true) {
+        const auto missing = tasks::missing_file(run_file().task, task_options());
+        if (!missing) return failure(missing.error());
+        if (!*missing || (*missing)->hash == before) return std::nullopt;
+        before = (*missing)->hash;
+        if (auto failed = fetch(**missing)) return failed;
+    }
+}
+
+std::optional<Failure> PeerRun::fetch(const tasks::MissingFile& wanted) {
     screen_.say(fmt::format("fetching the {} of the run …", wanted.what));
     const auto fetched = collab::fetch_attachment(
         node_, input_.invitation, wanted.hash, wanted.bytes_max, file_patience);
@@ -255,8 +271,30 @@ std::optional<Failure> PeerRun::fetch_missing_file() {
     return std::nullopt;
 }
 
-std::optional<Failure> PeerRun::make_task() {
+// A newcomer needs this before its model is made.
+std::optional<Failure> PeerRun::prepare_newcomer() {
+    if (data_.is_shared() && !data_.has_own_files()) {
+        const auto say = [this](const std::string& text) { screen_.say(text); };
+        if (auto refused = agree_on_data(run_file().task, options_, input_.opened.directory, say))
+            return refused;
+    }
+    if (auto failed = fetch_missing_files()) return failed;
+    if (!data_.is_shared() || data_.has_own_files()) return std::nullopt;
+    if (const Ok taken = data_.take(*fan_); !taken) return failure(taken.error());
+    return std::nullopt;
+}
+
+// A peer that resumes a run as its host may have no more of the data than it fetched.
+Result<std::shared_ptr<const tasks::TrainingTask>> PeerRun::task_here() {
     auto made = tasks::make_task(run_file().task, task_options());
+    const bool lacks_data = !made && made.error().kind() == ErrorKind::not_found;
+    if (!lacks_data || !input_.resume || !data_.is_shared() || data_.takes()) return made;
+    if (!data_.take(*fan_)) return made;
+    return tasks::make_task(run_file().task, task_options());
+}
+
+std::optional<Failure> PeerRun::make_task() {
+    auto made = task_here();
     if (!made) return failure(made.error());
     task_ = *std::move(made);
     if (const Ok fits = check_fits(*task_, MemoryUse::training, memory_available()); !fits)
@@ -269,7 +307,7 @@ std::optional<Failure> PeerRun::make_task() {
     return std::nullopt;
 }
 
-Result<std::shared_ptr<const state::Snapshot> > PeerRun::first_state(train::SampledModel& learner) {
+Result<std::shared_ptr<const state::Snapshot>> PeerRun::first_state(train::SampledModel& learner) {
     if (input_.resume) return input_.resume->state->snapshot;
     const run::Layout layout = learner.layout();
     if (input_.from) {
@@ -445,8 +483,9 @@ std::optional<Failure> PeerRun::begin() {
         if (const auto prompts = prompts_of_file(options_.watch_prompts); !prompts)
             return failure(prompts.error());
     if (!hosts())
-        if (auto failed = fetch_missing_file()) return failed;
+        if (auto failed = prepare_newcomer()) return failed;
     if (auto failed = train::on_passing_thread([this] { return make_task(); })) return failed;
+    if (const Ok given = data_.give(*task_, *fan_); !given) return failure(given.error());
     announce(events::TaskMade{}, task_->description());
     const run::Layout layout = learner_->layout();
     vector_bytes_ = static_cast<double>(layout.vector_count()) *
@@ -476,6 +515,7 @@ std::optional<Failure> PeerRun::begin() {
     const auto begun =
         service_.begin(std::move(options), fan_.get(), [this] { return look_while_joining(); });
     if (!begun) return failure(begun.error());
+    data_.serve(service_.collaboration());
     const std::uint64_t step = service_.collaboration().state()->step();
     if (hosts() && resumed_at_ != step)
         announce(
@@ -580,6 +620,9 @@ void PeerRun::look_at(const events::Event& event) {
                  events::AdmissionRefused,
                  events::RenewalFailed,
                  events::KeyUsedTwice,
+                 events::DataGone,
+                 events::DataFound,
+                 events::DataLied,
                  events::Revoked>())
         screen_.say(event.text);
     if (const auto* revoked = event.as<events::Revoked>(); revoked && revoked->ours && !put_out_)
@@ -674,6 +717,7 @@ std::optional<Failure> PeerRun::end() {
     const auto final_state = service_.collaboration().state();
     states_.save_last(final_state);
     ::unlink(file(join_file).c_str());
+    data_.end();  // a gradient may wait for data that nobody sends
     wait_for_trainer();
     const Result<void> trained = trainer_->has_ended() ? trainer_->join() : Result<void>();
     std::optional<Failure> failed;
@@ -720,6 +764,10 @@ void PeerRun::print_json(const std::optional<Failure>& failed) {
         json["samples_expired"] = accounts.samples_expired;
         json["samples_dropped"] = accounts.samples_dropped;
         for (const tasks::Measure& count : task_->counts()) json[count.name] = count.value;
+        if (const auto data = data_.stats()) {
+            json["data_bytes_received"] = data->bytes_received;
+            json["data_bytes_sent"] = data->bytes_sent;
+        }
         json["left"] = interrupted_;
         json["checkpoint"] = states_.newest();
         json["join_string"] = join_string_.text();
@@ -734,6 +782,7 @@ int PeerRun::run() {
     std::optional<Failure> failed = begin();
     if (failed) {
         screen_.release();
+        data_.end();
         learner_.reset();  // it may call others through the node
         task_.reset();
         input_.opened.node.reset();  // it would tell `fan_` what happens until the very end

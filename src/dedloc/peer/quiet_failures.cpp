@@ -13,6 +13,7 @@ bool is_to_be_mended(const events::Event& event) {
                                              events::TrainingFailed,
                                              events::JoinFileFailed,
                                              events::FileMissing,
+                                             events::DataGone,
                                              events::KeyUsedTwice,
                                              events::VotesFailed,
                                              events::StateDiffers,

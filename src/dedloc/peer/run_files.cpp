@@ -1,6 +1,7 @@
 #include "dedloc/peer/run_files.h"
 
 #include <filesystem>
+#include <optional>
 
 #include "dedloc/base/file.h"
 #include "dedloc/base/log.h"
@@ -29,21 +30,34 @@ Ok keep_run_files(const std::string& peer_directory, const tasks::TrainingTask& 
     return {};
 }
 
+namespace {
+
+void restore(const std::string& checkpoint,
+             const run::TaskConfig& task,
+             const tasks::MissingFile& missing) {
+    const fs::path own = checkpoint;
+    for (const fs::path& folder : {own, own.parent_path().parent_path()}) {
+        const std::string path = (folder / run_files_folder / missing.hash.hex()).string();
+        const auto content = base::read_file(path, missing.bytes_max);
+        if (!content) continue;
+        const Ok kept = tasks::keep_file(task, missing, as_bytes(*content));
+        if (kept) return;
+        log(LogLevel::warning, "cli", "{} is of no use: {}", path, kept.error().message());
+    }
+}
+
+}  // namespace
+
 Ok restore_run_files(const std::string& checkpoint,
                      const run::TaskConfig& task,
                      const tasks::TaskOptions& options) {
-    DEDLOC_TRY(const auto missing, tasks::missing_file(task, options));
-    if (!missing) return {};
-    const fs::path own = checkpoint;
-    for (const fs::path& folder : {own, own.parent_path().parent_path()}) {
-        const std::string path = (folder / run_files_folder / missing->hash.hex()).string();
-        const auto content = base::read_file(path, missing->bytes_max);
-        if (!content) continue;
-        const Ok kept = tasks::keep_file(task, *missing, as_bytes(*content));
-        if (kept) return {};
-        log(LogLevel::warning, "cli", "{} is of no use: {}", path, kept.error().message());
+    std::optional<Digest> before;
+    while (true) {
+        DEDLOC_TRY(const auto missing, tasks::missing_file(task, options));
+        if (!missing || missing->hash == before) return {};
+        before = missing->hash;
+        restore(checkpoint, task, *missing);
     }
-    return {};
 }
 
 }  // namespace dedloc::peer

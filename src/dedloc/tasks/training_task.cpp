@@ -1,11 +1,17 @@
 #include "dedloc/tasks/training_task.h"
 
+#include "dedloc/data/catalogue.h"
+
 namespace dedloc::tasks {
 
 double value_of(const std::vector<Measure>& measures, std::string_view name) {
     for (const Measure& measure : measures)
         if (measure.name == name) return measure.value;
     return 0;
+}
+
+Result<std::shared_ptr<const data::OwnPieces>> TrainingTask::own_pieces() const {
+    return std::shared_ptr<const data::OwnPieces>();
 }
 
 Result<std::vector<Measure>> TrainingTask::measure(std::span<const float>,

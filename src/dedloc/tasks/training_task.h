@@ -31,6 +31,12 @@
 namespace dedloc::collab {
 class Node;
 }
+namespace dedloc::data {
+struct OwnPieces;
+}
+namespace dedloc::text {
+class SharedBlocks;
+}
 
 namespace dedloc::tasks {
 
@@ -52,6 +58,10 @@ struct TaskOptions {
     // A task whose experts nobody serves fails when no one has answered for so long; until then it
     // waits, and leaves out what it cannot compute.
     Duration experts_patience = std::chrono::minutes(10);
+    // The run's text, which comes from its peers; null: it is on this machine.
+    std::shared_ptr<text::SharedBlocks> shared{};
+    // Others compute this peer's samples again: a piece that is gone is an error, and not left out.
+    bool needs_all_data = false;
 };
 
 // A number with its name: "perplexity".
@@ -121,6 +131,9 @@ class TrainingTask {
     virtual std::optional<run::TaskConfig> decided_config() const { return std::nullopt; }
     // Files that the decided run file names by their hash and that this machine can give to others.
     virtual std::vector<SharedBytes> files() const { return {}; }
+    // The run's data, where this machine shares them; null: it does not. conflict: its data are not
+    // the run's. Blocks: reads all of them.
+    virtual Result<std::shared_ptr<const data::OwnPieces>> own_pieces() const;
     // More about the model at these parameters than its loss, on at most so many held-out samples
     // (0: all that an evaluation uses). Empty: the task has nothing more to say.
     virtual Result<std::vector<Measure>> measure(std::span<const float> parameters,

@@ -247,7 +247,14 @@ Result<std::string> Corpus::text_in_file(const Source& source, const Block& bloc
 }
 
 Result<std::string> Corpus::text_of(const Source& source, const Block& block) const {
-    return shared_ ? shared_->read(block.number) : text_in_file(source, block);
+    if (!shared_) return text_in_file(source, block);
+    DEDLOC_TRY(std::string text, shared_->read(block.number));
+    if (const auto at = first_invalid(text))
+        return make_error(ErrorKind::bad_input,
+                          "block {} of the run's text is not UTF-8 at byte {}",
+                          block.number,
+                          *at);
+    return text;
 }
 
 // A file may begin well and go on otherwise: some blocks, evenly spread, tell before hours are

@@ -30,6 +30,7 @@ class LanguageData {
                                                             const TextDataOptions& options);
 
     const Corpus& corpus() const { return *corpus_; }
+    const std::shared_ptr<const Corpus>& shared_corpus() const { return corpus_; }
     const std::shared_ptr<const LanguageTokenizer>& tokenizer() const { return tokenizer_; }
     // One peer's stream, for training.
     Result<std::shared_ptr<const PackedStream>> train(std::uint64_t seed, const PeerId& peer) const;

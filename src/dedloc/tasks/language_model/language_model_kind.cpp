@@ -1,6 +1,7 @@
 // The task "language_model" as the registry knows it. No libtorch here.
 
 #include "dedloc/base/file.h"
+#include "dedloc/tasks/data_section.h"
 #include "dedloc/tasks/language_model/decoder_json.h"
 #include "dedloc/tasks/language_model/language_model_section.h"
 #include "dedloc/tasks/language_model/language_model_task.h"
@@ -73,6 +74,11 @@ length = {}
 held_out = 0.02
 held_out_samples = {}
 window_samples = {}
+
+[data]
+source = "own"
+licence = "none"
+origin = "none"
 
 [batch]
 target = {}
@@ -194,6 +200,9 @@ RunTemplate language_model_template() {
          "the King James Bible, Debian package bible-kjv. Or, below --data: \"text:books\", "
          "\"jsonl:oscar?weight=0.77, text:wiki?weight=0.23\""},
         {"text", "see `dedloc tokenizer train --help`"},
+        {"data.source",
+         "\"own\": who joins has a copy; \"run\": the host sends it to those who join, who see "
+         "licence and origin before (docs/data.md)"},
         {"stop.accuracy", "fraction of tokens predicted right, on held-out text"},
         {"evaluate.every", "global steps between measurements on held-out text"},
     };
@@ -230,10 +239,12 @@ TaskKind language_model_kind() {
     TaskKind kind;
     kind.name = "language_model";
     kind.sections = {run::section_schema<DecoderConfig>(language_model_section_name),
-                     run::section_schema<PackedTextKeys>(text_section_name)};
+                     run::section_schema<PackedTextKeys>(text_section_name),
+                     run::section_schema<DataKeys>(data_section_name)};
     kind.check = [](const run::TaskConfig& task) -> Ok {
         DEDLOC_TRY_VOID(decoder_sizes(task));
         DEDLOC_TRY_VOID(language_data_config(task));
+        DEDLOC_TRY_VOID(check_data(task));
         return {};
     };
     kind.run_template = language_model_template();
@@ -247,15 +258,27 @@ TaskKind language_model_kind() {
     };
     kind.writes_text = true;
     kind.settings_for_weights = settings_for_folder;
-    kind.is_undecided = leaves_tokenizer_open;
-    kind.own_data = own_text;
+    kind.is_undecided = [](const run::TaskConfig& task) {
+        return leaves_tokenizer_open(task) || leaves_catalogue_open(task);
+    };
+    kind.own_data = [](const run::TaskConfig& task) {
+        return shares_data(task) ? std::string() : own_text(task);
+    };
     kind.inherit = [](run::TaskConfig& task, const run::TaskConfig* from) -> Ok {
         if (!task.section(text_section_name))
             task.set_section(run::section_from(text_section_name, PackedTextKeys()));
         return inherit_tokenizer(task, from);
     };
-    kind.missing_file = missing_language_tokenizer;
-    kind.keep_file = keep_missing_language_tokenizer;
+    kind.missing_file = [](const run::TaskConfig& task,
+                           const TaskOptions& options) -> Result<std::optional<MissingFile>> {
+        DEDLOC_TRY(auto tokenizer, missing_language_tokenizer(task, options));
+        if (tokenizer) return tokenizer;
+        return missing_catalogue(task, options);
+    };
+    kind.keep_file = [](const MissingFile& missing, ByteView file) -> Ok {
+        return missing.what == catalogue_words ? keep_missing_catalogue(missing, file)
+                                               : keep_missing_language_tokenizer(missing, file);
+    };
     return kind;
 }
 

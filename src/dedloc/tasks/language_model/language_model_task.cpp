@@ -5,12 +5,14 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "dedloc/tasks/data_section.h"
 #include "dedloc/tasks/language_model/decoder.h"
 #include "dedloc/tasks/language_model/decoder_json.h"
 #include "dedloc/tasks/language_model/decoder_writer.h"
 #include "dedloc/tasks/language_model/language_model_section.h"
 #include "dedloc/tasks/language_model/language_model_weights.h"
 #include "dedloc/tasks/language_model/language_tokenizer_file.h"
+#include "dedloc/tasks/shared_text.h"
 #include "dedloc/text/cache.h"
 #include "dedloc/text/prefetch.h"
 #include "dedloc/text/tokenizer_json.h"
@@ -86,14 +88,16 @@ class LanguageModelTask final : public TrainingTask {
                       std::string device,
                       std::shared_ptr<const text::LanguageTokenizer> tokenizer,
                       std::shared_ptr<const text::LanguageData> data,
-                      std::shared_ptr<const text::PackedStream> held_out)
+                      std::shared_ptr<const text::PackedStream> held_out,
+                      std::optional<RunCatalogue> catalogue)
         : config_(std::move(config)),
           text_(packed_text_keys(config_)),
           sizes_(sizes),
           device_(std::move(device)),
           tokenizer_(std::move(tokenizer)),
           data_(std::move(data)),
-          held_out_(std::move(held_out)) {}
+          held_out_(std::move(held_out)),
+          catalogue_(std::move(catalogue)) {}
 
     Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer) const override;
     std::string device() const override { return device_; }
@@ -116,11 +120,20 @@ class LanguageModelTask final : public TrainingTask {
         if (keys.corpus_hash == hosts_corpus && data_)
             keys.corpus_hash = corpus_key(data_->corpus());
         decided.set_section(run::section_from(text_section_name, std::move(keys)));
+        if (catalogue_) {
+            DataKeys shared = data_keys(config_);
+            shared.catalogue = catalogue_->name.hex();
+            shared.bytes = catalogue_->catalogue->bytes();
+            decided.set_section(run::section_from(data_section_name, std::move(shared)));
+        }
         return decided;
     }
     std::vector<SharedBytes> files() const override {
-        return {SharedBytes(tokenizer_, ByteView(tokenizer_->file()))};
+        std::vector<SharedBytes> files{SharedBytes(tokenizer_, ByteView(tokenizer_->file()))};
+        if (catalogue_) files.emplace_back(catalogue_->file, ByteView(*catalogue_->file));
+        return files;
     }
+    Result<std::shared_ptr<const data::OwnPieces>> own_pieces() const override;
     Result<std::vector<Measure>> measure(std::span<const float> parameters,
                                          std::span<const float> buffers,
                                          std::uint64_t samples_max) const override;
@@ -154,7 +167,18 @@ class LanguageModelTask final : public TrainingTask {
     std::shared_ptr<const text::LanguageTokenizer> tokenizer_;
     std::shared_ptr<const text::LanguageData> data_;  // null: only to look at the model
     std::shared_ptr<const text::PackedStream> held_out_;
+    std::optional<RunCatalogue> catalogue_;  // of a run that shares its data
 };
+
+Result<std::shared_ptr<const data::OwnPieces>> LanguageModelTask::own_pieces() const {
+    if (!shares_data(config_) || !data_ || data_->corpus().is_shared())
+        return std::shared_ptr<const data::OwnPieces>();
+    DEDLOC_TRY(const text::CorpusTable table, data_->table());
+    DEDLOC_TRY(auto pieces, text_pieces(data_->shared_corpus(), table));
+    DEDLOC_TRY_VOID(check_are_of_run(pieces, config_));
+    return std::shared_ptr<const data::OwnPieces>(
+        std::make_shared<data::OwnPieces>(std::move(pieces)));
+}
 
 Error no_text_here() {
     return make_error(ErrorKind::not_found, "there is no text here: the model was only looked at");
@@ -304,6 +328,22 @@ Result<Writing> LanguageModelTask::write(std::span<const float> parameters,
     }
 }
 
+// The run's catalogue, which the host makes; none: the run shares nothing, or this machine has the
+// text and nobody has asked for the catalogue yet.
+Result<std::optional<RunCatalogue>> catalogue_for(const run::TaskConfig& config,
+                                                  const text::LanguageData& data) {
+    if (!shares_data(config)) return std::optional<RunCatalogue>();
+    if (leaves_catalogue_open(config)) {
+        DEDLOC_TRY(const text::CorpusTable table, data.table());
+        DEDLOC_TRY(const auto pieces, text_pieces(data.shared_corpus(), table));
+        DEDLOC_TRY(RunCatalogue made, keep_catalogue(pieces.catalogue));
+        return std::optional<RunCatalogue>(std::move(made));
+    }
+    auto kept = kept_catalogue(config);
+    if (!kept && data.corpus().is_shared()) return std::move(kept).error();
+    return kept ? std::optional<RunCatalogue>(*std::move(kept)) : std::nullopt;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const TrainingTask>> make_language_model(const run::TaskConfig& config,
@@ -313,16 +353,29 @@ Result<std::shared_ptr<const TrainingTask>> make_language_model(const run::TaskC
     DEDLOC_TRY(const text::LanguageDataConfig wanted, language_data_config(config));
     DEDLOC_TRY(std::string device, torch_bridge::choose_device(options.device));
     torch_bridge::set_compute_threads(options.threads_count);
-    if (options.unprepared) {
+    // A look at a run that nobody hosts yet needs the tokenizer that this machine would make.
+    const bool is_new =
+        leaves_tokenizer_open(config) && language_tokenizer_here(config, options).empty();
+    if (options.unprepared && !is_new) {
         DEDLOC_TRY(auto tokenizer, known_language_tokenizer(config, options));
         DEDLOC_TRY_VOID(check_vocabulary(vocabulary_key, sizes.vocabulary, tokenizer->size()));
-        return std::shared_ptr<const TrainingTask>(std::make_shared<LanguageModelTask>(
-            config, sizes, std::move(device), std::move(tokenizer), nullptr, nullptr));
+        return std::shared_ptr<const TrainingTask>(
+            std::make_shared<LanguageModelTask>(config,
+                                                sizes,
+                                                std::move(device),
+                                                std::move(tokenizer),
+                                                nullptr,
+                                                nullptr,
+                                                std::nullopt));
     }
-    DEDLOC_TRY_VOID(check_text_places(config.data, options.data_directory));
+    if (!options.shared) DEDLOC_TRY_VOID(check_text_places(config.data, options.data_directory));
     text::TextDataOptions own;
     own.data_directory = options.data_directory;
     own.tokenizer_file = language_tokenizer_here(config, options);
+    own.shared = options.shared;
+    // One that is trained here would read all of the text.
+    if (options.shared) DEDLOC_TRY_VOID(known_language_tokenizer(config, options));
+    own.needs_all_blocks = options.needs_all_data;
     DEDLOC_TRY(auto data, text::LanguageData::open(wanted, own));
     DEDLOC_TRY(auto held_out, data->held_out());
     const PackedTextKeys keys = packed_text_keys(config);
@@ -333,13 +386,15 @@ Result<std::shared_ptr<const TrainingTask>> make_language_model(const run::TaskC
     // One from a folder is in nobody's cache yet, and the run names it by its hash alone.
     if (!own.tokenizer_file.empty())
         DEDLOC_TRY_VOID(text::keep_language_tokenizer(tokenizer->file(), tokenizer->hash(), ""));
+    DEDLOC_TRY(auto catalogue, catalogue_for(config, *data));
     return std::shared_ptr<const TrainingTask>(
         std::make_shared<LanguageModelTask>(config,
                                             sizes,
                                             std::move(device),
                                             std::move(tokenizer),
                                             std::move(data),
-                                            std::move(held_out)));
+                                            std::move(held_out),
+                                            std::move(catalogue)));
 }
 
 }  // namespace dedloc::tasks

@@ -6,10 +6,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "dedloc/data/catalogue.h"
 #include "dedloc/optim/optimizer.h"
 #include "dedloc/security/identity.h"
+#include "dedloc/tasks/data_section.h"
 #include "dedloc/tasks/language_model/language_model_section.h"
 #include "dedloc/text/language_tokenizer.h"
+#include "dedloc/text/shared_blocks.h"
 
 namespace dedloc::tasks {
 namespace {
@@ -195,6 +198,80 @@ TEST_F(LanguageModelTest, exports_what_it_takes_as_weights) {
     EXPECT_FALSE(task().read_weights(folder_));
 }
 
+// The host's pieces, as they come from it.
+class LentText final : public text::SharedBlocks {
+  public:
+    explicit LentText(std::shared_ptr<const data::OwnPieces> pieces) : pieces_(std::move(pieces)) {}
+    std::span<const std::uint32_t> sizes() const override { return pieces_->catalogue.sizes; }
+    ByteView table() const override { return pieces_->catalogue.table; }
+    Result<std::string> read(std::uint64_t block) override {
+        DEDLOC_TRY(const Bytes content, pieces_->read(block));
+        return std::string(as_text(content));
+    }
+    void expect(const std::vector<std::uint64_t>&) override {}
+
+  private:
+    std::shared_ptr<const data::OwnPieces> pieces_;
+};
+
+run::TaskConfig shared_config(run::TaskConfig config) {
+    config.set_section(run::section_from(
+        data_section_name,
+        DataKeys{.source = run_source, .licence = "CC0-1.0", .origin = "this test"}));
+    return config;
+}
+
+TEST_F(LanguageModelTest, who_takes_the_text_from_the_run_computes_the_same) {
+    const auto host = make_task(shared_config(config()), options());
+    ASSERT_TRUE(host) << host.error().message();
+    const auto decided = (*host)->decided_config();
+    ASSERT_TRUE(decided);
+    EXPECT_EQ(data_keys(*decided).catalogue.size(), 64u);
+    EXPECT_EQ(data_keys(*decided).bytes, fs::file_size(folder_ + "/books/one.txt"));
+    EXPECT_EQ((*host)->files().size(), 2u) << "tokenizer and catalogue";
+    const auto again = make_task(*decided, options());
+    ASSERT_TRUE(again) << again.error().message();
+    const auto pieces = (*again)->own_pieces();
+    ASSERT_TRUE(pieces) << pieces.error().message();
+    ASSERT_TRUE(*pieces);
+
+    const TaskOptions newcomer{
+        .device = "cpu", .threads_count = 1, .shared = std::make_shared<LentText>(*pieces)};
+    const auto there = make_task(*decided, newcomer);
+    ASSERT_TRUE(there) << there.error().message();
+    EXPECT_FALSE(*(*there)->own_pieces()) << "what was taken is given on piece by piece";
+    const std::vector<float> parameters = first_parameters();
+    const auto gradient_of = [&](const TrainingTask& task) {
+        const auto learner = *task.learner(peer(3));
+        learner->load(parameters, {});
+        EXPECT_TRUE(learner->accumulate({60, 68}));
+        std::vector<float> gradient(parameters.size());
+        learner->take(gradient, {}, 8);
+        return gradient;
+    };
+    EXPECT_EQ(gradient_of(**there), gradient_of(task()));
+    EXPECT_EQ(value_of(*(*there)->measure(parameters, {}, 0), "token_loss"),
+              value_of(*task().measure(parameters, {}, 0), "token_loss"));
+}
+
+TEST_F(LanguageModelTest, data_that_are_not_the_runs_are_not_shared) {
+    const auto host = make_task(shared_config(config()), options());
+    ASSERT_TRUE(host) << host.error().message();
+    run::TaskConfig other = *(*host)->decided_config();
+    DataKeys keys = data_keys(other);
+    keys.catalogue = std::string(64, 'b');
+    other.set_section(run::section_from(data_section_name, keys));
+    const auto made = make_task(other, options());
+    ASSERT_TRUE(made) << made.error().message();
+    const auto pieces = (*made)->own_pieces();
+    ASSERT_FALSE(pieces);
+    EXPECT_EQ(pieces.error().kind(), ErrorKind::conflict);
+    const auto missing = missing_file(other, options());
+    ASSERT_TRUE(missing && *missing);
+    EXPECT_EQ((*missing)->what, catalogue_words);
+    EXPECT_EQ((*missing)->hash.hex(), keys.catalogue);
+}
+
 TEST_F(LanguageModelTest, says_what_does_not_fit) {
     const auto problem = [&](const run::TaskConfig& wrong) {
         const auto made = make_task(wrong, options());
@@ -215,6 +292,10 @@ TEST_F(LanguageModelTest, says_what_does_not_fit) {
     EXPECT_NE(problem(wrong).find("language_model.vocabulary"), std::string::npos);
     wrong = config("gpt2");
     EXPECT_EQ(problem(wrong), "");
+    wrong.set_section(run::section_from(data_section_name, DataKeys{.source = run_source}));
+    const Ok without_licence = check_data(wrong);
+    ASSERT_FALSE(without_licence);
+    EXPECT_NE(without_licence.error().message().find("data.licence"), std::string::npos);
 }
 
 }  // namespace
