@@ -147,6 +147,8 @@ struct EvalOptions {
     std::string directory{};  // of the peer that the string is for, in an invited run
     std::string device = "auto";
     std::string data_directory;
+    std::string perplexity_file{};  // text of the user's own, instead of the held-out data
+    std::string choices_file{};     // questions with choices, likewise
     int threads = 0;
     bool json = false;
 };

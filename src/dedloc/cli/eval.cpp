@@ -10,8 +10,11 @@
 #include <optional>
 #include <thread>
 
+#include "dedloc/base/file.h"
+#include "dedloc/base/text_lines.h"
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
+#include "dedloc/cli/eval_texts.h"
 #include "dedloc/cli/watcher.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/peer/data_through_run.h"
@@ -123,6 +126,69 @@ peer::Outcome<std::unique_ptr<Watcher>> reach_run(const run::RunFile& run,
     return watcher;
 }
 
+Result<std::string> text_of_user(const std::string& path) {
+    DEDLOC_TRY(const std::string file, base::read_file(path, scored_file_bytes_max));
+    auto text = base::text_of_file(file);
+    if (!text) return std::move(text).error().with_context(path);
+    return std::string(*text);
+}
+
+// Measures on the user's own files; the task's data are not needed.
+Result<std::vector<tasks::Measure>> judge_files(const run::RunFile& run,
+                                                const FoundCheckpoint& found,
+                                                const EvalOptions& options) {
+    const tasks::TaskOptions task_options{
+        .device = options.device, .threads_count = options.threads, .unprepared = true};
+    std::string text;
+    std::vector<Question> questions;
+    if (!options.perplexity_file.empty()) {
+        DEDLOC_TRY(text, text_of_user(options.perplexity_file));
+    }
+    if (!options.choices_file.empty()) {
+        DEDLOC_TRY(const std::string file, text_of_user(options.choices_file));
+        auto read = questions_in(file);
+        if (!read) return std::move(read).error().with_context(options.choices_file);
+        questions = *std::move(read);
+    }
+    DEDLOC_TRY_VOID(peer::restore_run_files(found.path, run.task, task_options));
+    DEDLOC_TRY(const auto task, tasks::make_task(run.task, task_options));
+    const state::Snapshot& snapshot = *found.checkpoint.state->snapshot;
+    const auto score = [&](std::span<const tasks::ScoredText> texts) {
+        return task->score(replica::parameters_of(snapshot), replica::buffers_of(snapshot), texts);
+    };
+    std::vector<tasks::Measure> measures;
+    if (!options.perplexity_file.empty()) {
+        const tasks::ScoredText whole{.text = std::move(text)};
+        DEDLOC_TRY(const auto scores, score({&whole, 1}));
+        measures = perplexity_measures(scores.front());
+    }
+    if (!questions.empty()) {
+        DEDLOC_TRY(const auto scores, score(texts_of(questions)));
+        for (tasks::Measure& one : choice_measures(questions, scores))
+            measures.push_back(std::move(one));
+    }
+    return measures;
+}
+
+int print_judged(const run::RunFile& run,
+                 const FoundCheckpoint& found,
+                 const EvalOptions& options) {
+    const auto measures = judge_files(run, found, options);
+    if (!measures) return peer::report(peer::failure(measures.error()));
+    const std::uint64_t step = found.checkpoint.state->snapshot->step();
+    if (options.json) {
+        nlohmann::ordered_json json{
+            {"ok", true}, {"run", run.name}, {"checkpoint", found.path}, {"step", step}};
+        for (const tasks::Measure& measure : *measures) json[measure.name] = measure.value;
+        peer::say(stdout, "{}\n", monitor::json_line(json));
+        return 0;
+    }
+    peer::say(stdout, "{}, step {}\n", run.name, step);
+    for (const tasks::Measure& measure : *measures)
+        peer::say(stdout, "  {:<26} {:.6g}\n", measure.name, measure.value);
+    return 0;
+}
+
 // Not every task has one.
 std::string accuracy_text(const collab::Evaluation& evaluation) {
     if (std::isnan(evaluation.accuracy)) return {};
@@ -137,6 +203,8 @@ int run_eval(const EvalOptions& options) {
     for (const std::string& skipped : found->skipped) peer::say(stderr, "dedloc: {}\n", skipped);
     const auto run = run::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
     if (!run) return peer::report(peer::failure(run.error()));
+    if (!options.perplexity_file.empty() || !options.choices_file.empty())
+        return print_judged(*run, *found, options);
     const state::PublishedState& state = *found->checkpoint.state;
     std::unique_ptr<Watcher> watcher;
     if (!options.join_string.empty()) {

@@ -235,6 +235,14 @@ void add_eval_command(CLI::App& app, AllOptions& all) {
     eval->add_option("--threads", all.eval.threads, threads_help)->check(threads_check());
     eval->add_option("--device", all.eval.device, device_help);
     eval->add_option("--data", all.eval.data_directory, "folder of the task's data");
+    eval->add_option("--perplexity",
+                     all.eval.perplexity_file,
+                     "how likely the model finds this text, instead of the held-out data "
+                     "(language_model)");
+    eval->add_option("--choices",
+                     all.eval.choices_file,
+                     "a JSONL of questions with choices: how often the model prefers the answer "
+                     "(language_model)");
     eval->add_flag("--json", all.eval.json, json_help);
     eval->add_option("--dir",
                      all.eval.directory,

@@ -50,6 +50,12 @@ Result<Writing> TrainingTask::write(std::span<const float>,
                       "the task of this run writes no text (language_model does)");
 }
 
+Result<std::vector<TextScore>> TrainingTask::score(std::span<const float>,
+                                                   std::span<const float>,
+                                                   std::span<const ScoredText>) const {
+    return make_error(ErrorKind::unsupported, "models of this task do not judge text");
+}
+
 Result<Drawing> TrainingTask::draw(std::span<const float>,
                                    std::span<const float>,
                                    const DrawRequest&) const {

@@ -112,6 +112,18 @@ struct Writing {
     bool is_full = false;  // the longest context is reached
 };
 
+// A text to be judged: how likely the model finds it behind what stands before it.
+struct ScoredText {
+    std::string before{};
+    std::string text;
+};
+struct TextScore {
+    double nats = 0;  // -ln of the probability of `text`
+    std::uint64_t tokens = 0;
+    std::uint64_t bytes = 0;
+    bool is_greedy = false;  // each token of it is the likeliest
+};
+
 // A file of the run that this machine lacks and its peers have.
 struct MissingFile {
     std::string what;  // for people: "tokenizer"
@@ -162,6 +174,11 @@ class TrainingTask {
     virtual Result<Writing> write(std::span<const float> parameters,
                                   std::span<const float> buffers,
                                   const WriteRequest& request) const;
+    // One score a text; a text that is longer than the model's context is read in windows that
+    // overlap by half. unsupported: the task writes no text.
+    virtual Result<std::vector<TextScore>> score(std::span<const float> parameters,
+                                                 std::span<const float> buffers,
+                                                 std::span<const ScoredText> texts) const;
     // unsupported: the task draws no pictures. bad_input: a prompt of which no word is known.
     virtual Result<Drawing> draw(std::span<const float> parameters,
                                  std::span<const float> buffers,

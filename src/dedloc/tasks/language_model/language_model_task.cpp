@@ -8,6 +8,7 @@
 #include "dedloc/tasks/data_section.h"
 #include "dedloc/tasks/language_model/decoder.h"
 #include "dedloc/tasks/language_model/decoder_json.h"
+#include "dedloc/tasks/language_model/decoder_scorer.h"
 #include "dedloc/tasks/language_model/decoder_writer.h"
 #include "dedloc/tasks/language_model/language_model_section.h"
 #include "dedloc/tasks/language_model/language_model_weights.h"
@@ -152,6 +153,9 @@ class LanguageModelTask final : public TrainingTask {
     Result<Writing> write(std::span<const float> parameters,
                           std::span<const float> buffers,
                           const WriteRequest& request) const override;
+    Result<std::vector<TextScore>> score(std::span<const float> parameters,
+                                         std::span<const float> buffers,
+                                         std::span<const ScoredText> texts) const override;
 
   private:
     std::uint64_t held_out_count() const {
@@ -325,6 +329,24 @@ Result<Writing> LanguageModelTask::write(std::span<const float> parameters,
     } catch (const std::exception& failure) {
         return make_error(
             ErrorKind::cannot_compute, "writing: libtorch says: {}", train::first_line(failure));
+    }
+}
+
+Result<std::vector<TextScore>> LanguageModelTask::score(std::span<const float> parameters,
+                                                        std::span<const float> buffers,
+                                                        std::span<const ScoredText> texts) const {
+    try {
+        const torch::NoGradGuard no_grad;
+        DEDLOC_TRY(const auto model, model_at(parameters, buffers));
+        std::vector<TextScore> scores;
+        for (const ScoredText& text : texts) {
+            DEDLOC_TRY(const TextScore one, score_text(*model, *tokenizer_, text));
+            scores.push_back(one);
+        }
+        return scores;
+    } catch (const std::exception& failure) {
+        return make_error(
+            ErrorKind::cannot_compute, "judging: libtorch says: {}", train::first_line(failure));
     }
 }
 

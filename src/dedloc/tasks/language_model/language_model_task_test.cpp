@@ -272,6 +272,33 @@ TEST_F(LanguageModelTest, data_that_are_not_the_runs_are_not_shared) {
     EXPECT_EQ((*missing)->hash.hex(), keys.catalogue);
 }
 
+TEST_F(LanguageModelTest, judges_texts_as_it_learns_them) {
+    const std::vector<float> parameters = first_parameters();
+    const std::string first = "The king went over the river.";
+    const std::string second = " A shepherd built a great city.";
+    const ScoredText texts[] = {{.text = first + second},
+                                {.text = first},
+                                {.before = first, .text = second},
+                                {.before = first + " ", .text = second.substr(1)}};
+    const auto scores = task().score(parameters, {}, texts);
+    ASSERT_TRUE(scores) << scores.error().message();
+    const TextScore& whole = scores->at(0);
+    EXPECT_NEAR(whole.nats, scores->at(1).nats + scores->at(2).nats, 1e-3);
+    EXPECT_EQ(whole.tokens, scores->at(1).tokens + scores->at(2).tokens);
+    EXPECT_NEAR(scores->at(2).nats, scores->at(3).nats, 1e-3);
+    EXPECT_NEAR(whole.nats / static_cast<double>(whole.tokens), std::log(320), 0.3);
+    // Longer than the context: each token once.
+    std::string many;
+    for (int i = 0; i < 20; ++i) many += first;
+    const ScoredText twice[] = {{.text = many}, {.before = many, .text = second}};
+    const auto longer = task().score(parameters, {}, twice);
+    ASSERT_TRUE(longer);
+    EXPECT_GT(longer->at(0).tokens, 64u);
+    EXPECT_EQ(longer->at(1).tokens, scores->at(2).tokens);
+    const ScoredText nothing[] = {{.before = first, .text = ""}};
+    EXPECT_FALSE(task().score(parameters, {}, nothing));
+}
+
 TEST_F(LanguageModelTest, says_what_does_not_fit) {
     const auto problem = [&](const run::TaskConfig& wrong) {
         const auto made = make_task(wrong, options());
