@@ -73,6 +73,11 @@ class LanguageModel(ProcessTest):
         self.assertEqual(done.returncode, harness.OK, done.stderr)
         return json.loads(done.stdout.splitlines()[-1])
 
+    def export(self, peer: harness.Peer, folder: Path) -> None:
+        done = self.dedloc("export", str(peer.directory), "--to", str(folder),
+                           seconds=self.starting_s)
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+
     def test_two_peers_train_a_language_model_that_writes(self) -> None:
         host = self.running_host(self.run_file(), more=self.data, env=self.cache("a"))
         guest = self.join(host.join_string(), "guest", more=self.data, env=self.cache("b"))
@@ -128,6 +133,27 @@ class LanguageModel(ProcessTest):
                                 guest.last_words()["data_bytes_received"])
         done = self.dedloc("eval", str(guest.directory), "--json", seconds=self.starting_s)
         self.assertEqual(done.returncode, harness.OK, done.stderr)
+
+    def test_adapters_are_trained_beside_weights_that_newcomers_fetch(self) -> None:
+        host = self.host(self.run_file("[stop]\nsteps = 1\n"), more=self.data)
+        self.assertEqual(host.end(self.starting_s), harness.OK, host.errors())
+        base, out = self.folder / "base", self.folder / "out"
+        self.export(host, base)
+        adapted = self.running_host(
+            self.run_file(), name="adapted", env=self.cache("a"),
+            more=("--weights", str(base), "--lora", "rank=2,alpha=4", *self.data))
+        guest = self.join(adapted.join_string(), "guest", more=self.data, env=self.cache("b"))
+        self.until_shared_steps(3, adapted, guest, seconds=self.starting_s)
+        self.end_with_one_state(adapted, guest)
+        self.export(guest, out)
+        adapter = json.loads((out / "adapter/adapter_config.json").read_text())
+        self.assertEqual((adapter["r"], adapter["target_modules"]), (2, ["q_proj", "v_proj"]))
+        weights, adapters = out / "model.safetensors", out / "adapter/adapter_model.safetensors"
+        self.assertLess(adapters.stat().st_size, weights.stat().st_size / 4)
+        self.assertNotEqual(weights.read_bytes(), (base / "model.safetensors").read_bytes())
+        without = self.host(self.run_file(), "without", more=("--lora", "rank=2", *self.data))
+        self.assertEqual(without.end(self.starting_s), harness.BAD_INPUT, without.errors())
+        self.expect_sentence(without.errors(), "--weights FOLDER")
 
     def test_bad_weights_and_prompts_are_named(self) -> None:
         host = self.host(self.run_file("[stop]\nsteps = 1\n"), more=self.data)

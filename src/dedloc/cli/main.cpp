@@ -177,6 +177,18 @@ void on_run(CLI::App* command, AllOptions& all, Run run) {
     });
 }
 
+// "rank=16,targets=all" is short for two settings of the run file.
+void add_lora_option(CLI::App& command, std::vector<std::string>& settings) {
+    command.add_option_function<std::string>(
+        "--lora",
+        [&settings](const std::string& text) {
+            for (const std::string& part : CLI::detail::split(text, ','))
+                settings.push_back("language_model.lora_" + part);
+        },
+        "rank=16, or rank=16,alpha=32,targets=all: train adapters beside the weights of --weights, "
+        "which stay as they are (language_model)");
+}
+
 void add_init_command(CLI::App& app, AllOptions& all) {
     CLI::App* init = app.add_subcommand("init", "write a run file to start from, with comments");
     init->add_option("task",
@@ -192,6 +204,7 @@ void add_init_command(CLI::App& app, AllOptions& all) {
                      all.init.weights,
                      "a folder in Hugging Face's format: a run file of that model's sizes "
                      "(language_model)");
+    add_lora_option(*init, all.init.settings);
     add_repeated(*init, "--set", all.init.settings, set_help);
     init->add_flag("--force", all.init.force, "overwrite the file");
     init->add_flag("--robust",
@@ -505,6 +518,7 @@ void add_host_command(CLI::App& app, AllOptions& all) {
                      all.host.weights,
                      "begin a new run with a model in Hugging Face's format: a folder with "
                      "config.json, model.safetensors and the tokenizer (language_model, albert)");
+    add_lora_option(*host, all.host.settings);
     add_repeated(*host, "--set", all.host.settings, set_help);
     host->add_flag("--open",
                    all.host.open,

@@ -12,16 +12,21 @@ namespace {
 constexpr Duration visit_patience = 600s;  // a published state of 0.8 GB on a slow line
 constexpr Duration visitors_file_patience = 120s;
 
-Ok fetch_file(const collab::Node& node,
-              const collab::Invitation& invitation,
-              const tasks::TaskOptions& options) {
+Ok fetch_files(const collab::Node& node,
+               const collab::Invitation& invitation,
+               const tasks::TaskOptions& options) {
     const run::TaskConfig& task = invitation.run.task;
-    DEDLOC_TRY(const auto missing, tasks::missing_file(task, options));
-    if (!missing) return {};  // what a visitor only looks at needs no second one
-    DEDLOC_TRY(const Bytes file,
-               collab::fetch_attachment(
-                   node, invitation, missing->hash, missing->bytes_max, visitors_file_patience));
-    return tasks::keep_file(task, *missing, file);
+    std::optional<Digest> before;
+    while (true) {
+        DEDLOC_TRY(const auto missing, tasks::missing_file(task, options));
+        if (!missing || missing->hash == before) return {};
+        before = missing->hash;
+        DEDLOC_TRY(
+            const Bytes file,
+            collab::fetch_attachment(
+                node, invitation, missing->hash, missing->bytes_max, visitors_file_patience));
+        DEDLOC_TRY_VOID(tasks::keep_file(task, *missing, file));
+    }
 }
 
 }  // namespace
@@ -36,7 +41,7 @@ peer::Outcome<Visited> visit_run(const std::string& join_text,
     auto& service = node.add<collab::CollaborationService>(node);
     auto invitation = (*visiting)->reach(peer::reach_patience);
     if (!invitation) return peer::failure(invitation.error());
-    if (const Ok fetched = fetch_file(node, *invitation, options); !fetched)
+    if (const Ok fetched = fetch_files(node, *invitation, options); !fetched)
         return peer::failure(fetched.error());
     Visited visited{.run = invitation->run, .task = nullptr, .state = nullptr};
     auto task = tasks::make_task(visited.run.task, options);

@@ -111,6 +111,50 @@ def llama_groups(tools: Tools) -> str:
         rope_theta=500000.0, tie_word_embeddings=True)))
 
 
+# Adapters
+
+def compare_lora(tools: Tools, name: str, model: torch.nn.Module) -> str:
+    from peft import PeftModel
+
+    folder, out = tools.scratch / name, tools.scratch / f"{name}-adapter"
+    out.mkdir()
+    model.eval()
+    model.save_pretrained(folder, safe_serialization=True)
+    batch = batch_of(model.config.vocab_size, 3, 24)
+    given = tools.scratch / "batch.safetensors"
+    save_file(batch, given)
+    tools.ask("lora", folder, given, out)
+    ours = load_file(out / "out.safetensors")
+    theirs = PeftModel.from_pretrained(model, str(out), is_trainable=True)
+    answer = theirs(input_ids=batch["ids"], labels=batch["ids"])
+    answer.loss.backward()
+    scale = batch["ids"].shape[1] / (batch["labels"] >= 0).sum().item()
+    named = {key.removeprefix("base_model.model.").replace(".default.", "."): value
+             for key, value in theirs.named_parameters() if value.requires_grad}
+    gradients = {key.removeprefix("gradient."): value for key, value in ours.items()
+                 if key.startswith("gradient.")}
+    assert gradients.keys() == named.keys(), gradients.keys() ^ named.keys()
+    worst = {"logits": apart(ours["logits"], answer.logits),
+             "gradients": max(apart(gradients[key] * scale, named[key].grad) for key in named)}
+    merged, own = theirs.merge_and_unload().state_dict(), load_file(out / "merged.safetensors")
+    worst["merged"] = max(apart(own[key], merged[key]) for key in own)
+    assert all(value < CLOSE for value in worst.values()), worst
+    return ", ".join(f"{key} {value:.1e}" for key, value in worst.items())
+
+
+def lora_gpt2(tools: Tools) -> str:
+    torch.manual_seed(4)
+    return compare_lora(tools, "lora-gpt2", GPT2LMHeadModel(GPT2Config(
+        vocab_size=131, n_embd=48, n_layer=2, n_head=4, n_positions=32)))
+
+
+def lora_llama(tools: Tools) -> str:
+    torch.manual_seed(5)
+    return compare_lora(tools, "lora-llama", LlamaForCausalLM(LlamaConfig(
+        vocab_size=131, hidden_size=64, intermediate_size=80, num_hidden_layers=2,
+        num_attention_heads=8, num_key_value_heads=2, max_position_embeddings=64)))
+
+
 # Tokenizers
 
 def byte_level(pre_tokenizer) -> Tokenizer:
@@ -309,6 +353,7 @@ def run_llama(tools: Tools) -> str:
 
 def all_cases():
     return [("model.gpt2", gpt2), ("model.llama", llama), ("model.llama_groups", llama_groups),
+            ("lora.gpt2", lora_gpt2), ("lora.llama", lora_llama),
             ("tokenizer.gpt2", tokenizer_gpt2), ("tokenizer.prefix_space", tokenizer_prefix_space),
             ("tokenizer.llama3", tokenizer_llama3), ("tokenizer.qwen2", tokenizer_qwen2),
             ("tokenizer.digits", tokenizer_digits),

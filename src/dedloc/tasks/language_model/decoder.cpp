@@ -83,7 +83,10 @@ Tensor for_all_heads(const Tensor& tensor, std::int64_t heads) {
 }  // namespace
 
 Tensor Decoder::Dense::operator()(const Tensor& inputs) const {
-    return torch_bridge::dense(inputs, weight, bias);
+    const Tensor outputs = torch_bridge::dense(inputs, weight, bias);
+    if (!lora_a.defined()) return outputs;
+    const Tensor narrow = torch_bridge::dense(inputs, lora_a, {});
+    return outputs + torch_bridge::dense(narrow, lora_b, {}) * lora_scale;
 }
 
 Decoder::Decoder(const DecoderConfig& config, std::uint64_t seed)
@@ -97,6 +100,71 @@ Decoder::Decoder(const DecoderConfig& config, std::uint64_t seed)
         make_gpt2(residual);
     else
         make_llama(residual);
+    if (!config.lora.is_on()) return;
+    add_adapters();
+    freeze_base();
+}
+
+// Uniform as `peft` draws the first, zero as the second: at first nothing is added.
+void Decoder::adapt(const std::string& path, Dense& to) {
+    const std::int64_t rank = config_.lora.rank;
+    const double bound = 1 / std::sqrt(static_cast<double>(to.weight.size(1)));
+    to.lora_a =
+        parameter(path + ".lora_A.weight",
+                  torch::empty({rank, to.weight.size(1)}).uniform_(-bound, bound, generator_));
+    to.lora_b = parameter(path + ".lora_B.weight", torch::zeros({to.weight.size(0), rank}));
+    to.lora_scale = config_.lora.scale();
+}
+
+void Decoder::add_adapters() {
+    const bool is_gpt2 = config_.family == DecoderFamily::gpt2;
+    const bool all = config_.lora.everywhere();
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+        Block& block = blocks_[i];
+        const std::string path =
+            fmt::format("{}{}.", is_gpt2 ? "transformer.h." : "model.layers.", i);
+        adapt(path + (is_gpt2 ? "attn.c_attn" : "self_attn.q_proj"), block.queries);
+        if (!is_gpt2) adapt(path + "self_attn.v_proj", block.values);
+        if (!all) continue;
+        if (!is_gpt2) adapt(path + "self_attn.k_proj", block.keys);
+        adapt(path + (is_gpt2 ? "attn.c_proj" : "self_attn.o_proj"), block.out);
+        if (!is_gpt2) adapt(path + "mlp.gate_proj", block.gate);
+        adapt(path + (is_gpt2 ? "mlp.c_fc" : "mlp.up_proj"), block.widen);
+        adapt(path + (is_gpt2 ? "mlp.c_proj" : "mlp.down_proj"), block.narrow);
+    }
+}
+
+bool Decoder::is_adapter(const std::string& name) {
+    return name.find(".lora_") != std::string::npos;
+}
+
+void Decoder::freeze_base() {
+    for (auto& item : named_parameters())
+        if (!is_adapter(item.key())) item.value().set_requires_grad(false);
+}
+
+void Decoder::share_frozen(const Decoder& other) {
+    const auto theirs = other.named_parameters();
+    for (auto& item : named_parameters())
+        if (!is_adapter(item.key())) item.value().set_data(theirs[item.key()]);
+}
+
+void Decoder::merge_adapters() {
+    const torch::NoGradGuard no_grad;
+    for (Block& block : blocks_)
+        for (Dense* one : {&block.queries,
+                           &block.keys,
+                           &block.values,
+                           &block.out,
+                           &block.widen,
+                           &block.gate,
+                           &block.narrow}) {
+            if (!one->lora_a.defined()) continue;
+            // Not in place: the frozen weights may be another model's as well.
+            one->weight.set_data(one->weight +
+                                 torch::matmul(one->lora_b, one->lora_a) * one->lora_scale);
+            one->lora_b.zero_();
+        }
 }
 
 void Decoder::make_gpt2(double residual_deviation) {
@@ -291,7 +359,11 @@ Tensor Decoder::logits(const DecoderBatch& batch) {
     Pass pass;
     pass.mask = (others | future).to(torch::kFloat32).mul(minus_infinity).unsqueeze(1);
     if (config_.family == DecoderFamily::llama) turn_positions(batch.positions, pass);
-    const Tensor states = through_layers(embedded(batch.ids, batch.positions), pass);
+    Tensor first = embedded(batch.ids, batch.positions);
+    // With a frozen embedding nothing before the adapters would ask layers for a way back.
+    if (config_.recompute && torch::GradMode::is_enabled() && !first.requires_grad())
+        first.set_requires_grad(true);
+    const Tensor states = through_layers(first, pass);
     return torch_bridge::dense(states, last_weight(), {});
 }
 

@@ -60,6 +60,12 @@ class Decoder : public torch::nn::Module {
 
     // Is this parameter [from, to] in Hugging Face's files?
     static bool is_turned(const DecoderConfig& config, const std::string& name);
+    // Is this parameter an adapter's (config().lora)? All others are then frozen.
+    static bool is_adapter(const std::string& name);
+    // The frozen parameters become `other`'s, not copied; the two have the same sizes.
+    void share_frozen(const Decoder& other);
+    // Puts what the adapters add into the weights beside them.
+    void merge_adapters();
 
   private:
     struct Norm {
@@ -68,7 +74,10 @@ class Decoder : public torch::nn::Module {
     };
     struct Dense {
         torch::Tensor weight;
-        torch::Tensor bias;  // undefined: none
+        torch::Tensor bias;    // undefined: none
+        torch::Tensor lora_a;  // undefined: no adapter; [rank, from]
+        torch::Tensor lora_b;  // [to, rank]
+        double lora_scale = 0;
         torch::Tensor operator()(const torch::Tensor& inputs) const;
     };
     struct Block {
@@ -93,6 +102,9 @@ class Decoder : public torch::nn::Module {
     torch::Tensor parameter(const std::string& path, torch::Tensor values);
     torch::Tensor random(std::vector<std::int64_t> shape, double deviation);
     Dense dense(const std::string& path, std::int64_t from, std::int64_t to, double deviation);
+    void adapt(const std::string& path, Dense& to);
+    void add_adapters();
+    void freeze_base();
     Norm norm(const std::string& path);
     void make_gpt2(double residual_deviation);
     void make_llama(double residual_deviation);

@@ -230,6 +230,47 @@ TEST(DecoderSizes, first_loss_is_that_of_knowing_nothing) {
     EXPECT_NEAR(loss, std::log(50257.0), 0.1);
 }
 
+TEST_P(DecoderTest, adapters_add_nothing_at_first_and_are_all_that_is_trained) {
+    DecoderConfig config = small(GetParam());
+    config.lora = {.rank = 3, .alpha = 6, .targets = "all"};
+    config.recompute = true;
+    const auto base = model();
+    Decoder adapted(config, 8);
+    adapted.share_frozen(*base);
+    const DecoderBatch batch = row_of({{5, 9, 200, 7, 31}});
+    EXPECT_EQ(apart(adapted.logits(batch), base->logits(batch)), 0);
+    decoder_loss(adapted.logits(batch), batch.labels).sum.backward();
+    std::int64_t trained = 0;
+    for (const auto& item : adapted.named_parameters()) {
+        EXPECT_EQ(item.value().requires_grad(), Decoder::is_adapter(item.key())) << item.key();
+        if (!item.value().requires_grad()) continue;
+        trained += item.value().numel();
+        ASSERT_TRUE(item.value().grad().defined()) << item.key();
+        // The second of a pair is zero, so that the first has no gradient yet.
+        if (item.key().find("lora_B") == std::string::npos) continue;
+        EXPECT_GT(item.value().grad().abs().max().item<float>(), 0) << item.key();
+    }
+    EXPECT_EQ(trained, trained_count(config));
+}
+
+TEST_P(DecoderTest, adapters_that_are_merged_say_the_same) {
+    DecoderConfig config = small(GetParam());
+    config.lora = {.rank = 3, .alpha = 6};
+    const auto base = model();
+    const auto before = base->logits(row_of({{5, 9, 200}}));
+    Decoder adapted(config, 8);
+    adapted.share_frozen(*base);
+    const torch::NoGradGuard no_grad;
+    for (auto& item : adapted.named_parameters())
+        if (Decoder::is_adapter(item.key())) item.value().normal_(0, 0.3);
+    const DecoderBatch batch = row_of({{5, 9, 200, 7, 31}});
+    const Tensor apart_from_base = adapted.logits(batch);
+    EXPECT_GT(apart(apart_from_base, base->logits(batch)), 0.01);
+    adapted.merge_adapters();
+    EXPECT_LT(apart(adapted.logits(batch), apart_from_base), 1e-3);
+    EXPECT_EQ(apart(base->logits(row_of({{5, 9, 200}})), before), 0) << "the base is shared";
+}
+
 TEST(DecoderJson, refuses_what_the_model_does_not_do) {
     const auto problem = [](const std::string& key, const std::string& value) {
         std::string text = decoder_json(small(DecoderFamily::llama), {});

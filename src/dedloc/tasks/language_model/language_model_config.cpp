@@ -1,5 +1,6 @@
 #include "dedloc/tasks/language_model/language_model_config.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "dedloc/replica/kept_averages.h"
@@ -39,6 +40,10 @@ Ok check(const DecoderConfig& config) {
     if (config.family == DecoderFamily::gpt2 && !config.tied)
         return make_error(ErrorKind::bad_input,
                           "language_model.tied: a gpt2's last product is its word embedding");
+    if (config.lora.rank > std::min(config.hidden, config.feed_forward))
+        return make_error(ErrorKind::bad_input,
+                          "language_model.lora_rank: {} is more than the products have rows",
+                          config.lora.rank);
     if (parameters_count(config) > parameters_max)
         return make_error(ErrorKind::bad_input,
                           "language_model: {} parameters are too many; at most {}",
@@ -63,6 +68,20 @@ std::int64_t parameters_count(const DecoderConfig& config) {
     return words + config.layers * layer + h;
 }
 
+std::int64_t trained_count(const DecoderConfig& config) {
+    if (!config.lora.is_on()) return parameters_count(config);
+    const std::int64_t h = config.hidden;
+    const std::int64_t f = config.feed_forward;
+    const std::int64_t groups = config.key_value_heads * config.head_width();
+    const bool all = config.lora.everywhere();
+    std::int64_t sides = 0;  // of a layer's adapted products, inputs and outputs together
+    if (config.family == DecoderFamily::gpt2)
+        sides = 4 * h + (all ? 2 * h + 2 * (h + f) : 0);
+    else
+        sides = 2 * h + (h + groups) + (all ? (h + groups) + 2 * h + 3 * (h + f) : 0);
+    return config.layers * config.lora.rank * sides;
+}
+
 double loss_of_ignorance(const DecoderConfig& config) {
     return std::log(static_cast<double>(config.vocabulary));
 }
@@ -71,7 +90,9 @@ DecoderMemory memory_estimate(const DecoderConfig& config,
                               std::int64_t rows,
                               std::int64_t columns) {
     constexpr std::uint64_t element = 4;
-    const auto elements = static_cast<std::uint64_t>(parameters_count(config));
+    const auto all = static_cast<std::uint64_t>(parameters_count(config));
+    const auto elements = static_cast<std::uint64_t>(trained_count(config));
+    const std::uint64_t frozen = config.lora.is_on() ? all : 0;
     const auto tokens = static_cast<std::uint64_t>(rows * columns);
     const auto h = static_cast<std::uint64_t>(config.hidden);
     const auto f = static_cast<std::uint64_t>(config.feed_forward);
@@ -82,7 +103,7 @@ DecoderMemory memory_estimate(const DecoderConfig& config,
     const std::uint64_t kept = config.recompute ? layers * tokens * h + layer : layers * layer;
     const std::uint64_t logits = tokens * 3 * static_cast<std::uint64_t>(config.vocabulary);
     DecoderMemory memory;
-    memory.parameters = element * 3 * elements;
+    memory.parameters = element * (3 * elements + frozen);
     memory.activations = element * (kept + logits + 4 * tokens * h);
     memory.program = 256u << 20;  // libtorch and its threads, text; measured
     // Sums that are handed in, the average, and parameters with two moments: of the newest two

@@ -10,6 +10,7 @@
 
 #pragma once
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "dedloc/base/result.h"
@@ -18,6 +19,20 @@
 namespace dedloc::tasks {
 
 enum class DecoderFamily { gpt2, llama };
+
+// Low-rank adapters beside products whose own weights stay as they are:
+// y = W x + alpha / rank * B A x. Source: Hu et al. 2106.09685; names as in the package `peft`.
+struct LoraConfig {
+    std::int64_t rank = 0;  // 0: none, and the whole model is trained
+    double alpha = 32;
+    std::string targets = "usual";   // queries and values (gpt2: c_attn), as `peft` does; or "all"
+    std::string base_hash = "none";  // of the weights beside them, which the host has
+
+    bool is_on() const { return rank > 0; }
+    bool everywhere() const { return targets == "all"; }
+    double scale() const { return alpha / static_cast<double>(rank); }
+    friend bool operator==(const LoraConfig&, const LoraConfig&) = default;
+};
 
 // The keys of [language_model], and task.model.
 struct DecoderConfig {
@@ -33,6 +48,7 @@ struct DecoderConfig {
     double rope_base = 10'000;      // llama
     double norm_epsilon = 1e-5;
     bool recompute = false;  // layers keep only their inputs for the way back
+    LoraConfig lora{};
 
     std::int64_t head_width() const { return hidden / heads; }
     friend bool operator==(const DecoderConfig&, const DecoderConfig&) = default;
@@ -63,6 +79,19 @@ struct DecoderConfig {
             self.recompute,
             std::string_view("true: layers are computed again on the way back; a third more time, "
                              "a tenth of the memory for activations"));
+        visit("lora_rank",
+              self.lora.rank,
+              Integers{0, 1024},
+              "above 0: adapters of this rank are trained, and published weights stay as they are");
+        visit("lora_alpha", self.lora.alpha, Numbers{1e-3, 1e6}, "over the rank: their weight");
+        visit("lora_targets",
+              self.lora.targets,
+              run::Choice{{"usual", "all"}},
+              "usual: queries and values; all: every product of a layer");
+        visit("base_hash",
+              self.lora.base_hash,
+              run::Text{.bytes_max = 64},
+              "none: of the weights under the adapters, which the host has");
     }
 };
 
@@ -71,7 +100,9 @@ inline constexpr double decoder_initial_deviation = 0.02;
 // bad_input with the field's name.
 Ok check(const DecoderConfig& config);
 
-std::int64_t parameters_count(const DecoderConfig& config);
+std::int64_t parameters_count(const DecoderConfig& config);  // without adapters
+// The vector that is averaged has so many: the adapters', where there are any.
+std::int64_t trained_count(const DecoderConfig& config);
 
 // ln V: the mean loss of a token of a model that knows nothing.
 double loss_of_ignorance(const DecoderConfig& config);

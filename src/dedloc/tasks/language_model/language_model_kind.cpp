@@ -6,6 +6,7 @@
 #include "dedloc/tasks/language_model/language_model_section.h"
 #include "dedloc/tasks/language_model/language_model_task.h"
 #include "dedloc/tasks/language_model/language_tokenizer_file.h"
+#include "dedloc/tasks/language_model/lora_base_file.h"
 #include "dedloc/tasks/registry.h"
 #include "dedloc/tasks/template_end.h"
 
@@ -254,12 +255,12 @@ TaskKind language_model_kind() {
     kind.vector_count = [](const run::TaskConfig& task) -> std::optional<std::uint64_t> {
         const auto sizes = decoder_sizes(task);
         if (!sizes) return std::nullopt;
-        return static_cast<std::uint64_t>(parameters_count(*sizes));
+        return static_cast<std::uint64_t>(trained_count(*sizes));
     };
     kind.writes_text = true;
     kind.settings_for_weights = settings_for_folder;
     kind.is_undecided = [](const run::TaskConfig& task) {
-        return leaves_tokenizer_open(task) || leaves_catalogue_open(task);
+        return leaves_tokenizer_open(task) || leaves_catalogue_open(task) || leaves_base_open(task);
     };
     kind.own_data = [](const run::TaskConfig& task) {
         return shares_data(task) ? std::string() : own_text(task);
@@ -273,11 +274,14 @@ TaskKind language_model_kind() {
                            const TaskOptions& options) -> Result<std::optional<MissingFile>> {
         DEDLOC_TRY(auto tokenizer, missing_language_tokenizer(task, options));
         if (tokenizer) return tokenizer;
+        DEDLOC_TRY(auto base, missing_lora_base(task));
+        if (base) return base;
         return missing_catalogue(task, options);
     };
     kind.keep_file = [](const MissingFile& missing, ByteView file) -> Ok {
-        return missing.what == catalogue_words ? keep_missing_catalogue(missing, file)
-                                               : keep_missing_language_tokenizer(missing, file);
+        if (missing.what == catalogue_words) return keep_missing_catalogue(missing, file);
+        if (missing.what == lora_base_words) return keep_lora_base(missing.hash, file);
+        return keep_missing_language_tokenizer(missing, file);
     };
     return kind;
 }

@@ -18,6 +18,7 @@ Result<DecoderConfig> decoder_sizes(const run::TaskConfig& task) {
                           llama_name);
     auto sizes = run::keys_of<DecoderConfig>(task, language_model_section_name);
     sizes.family = task.model == llama_name ? DecoderFamily::llama : DecoderFamily::gpt2;
+    DEDLOC_TRY_VOID(hash_from("language_model.base_hash", sizes.lora.base_hash));
     DEDLOC_TRY_VOID(check(sizes));
     const PackedTextKeys text = packed_text_keys(task);
     if (std::cmp_greater(text.length, sizes.positions))

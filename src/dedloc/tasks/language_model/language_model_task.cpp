@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -13,6 +14,8 @@
 #include "dedloc/tasks/language_model/language_model_section.h"
 #include "dedloc/tasks/language_model/language_model_weights.h"
 #include "dedloc/tasks/language_model/language_tokenizer_file.h"
+#include "dedloc/tasks/language_model/lora_base_file.h"
+#include "dedloc/tasks/language_model/lora_files.h"
 #include "dedloc/tasks/shared_text.h"
 #include "dedloc/text/cache.h"
 #include "dedloc/text/prefetch.h"
@@ -35,8 +38,16 @@ std::uint64_t rows_evaluated(const DecoderConfig& sizes, std::uint64_t length) {
     return std::clamp<std::uint64_t>(scores / of_row, 1, 64);
 }
 
-torch_bridge::TorchModel torch_decoder(const DecoderConfig& sizes, std::uint64_t seed) {
+// With its adapters, if it has some, beside the run's own frozen weights.
+std::shared_ptr<Decoder> make_decoder(const DecoderConfig& sizes,
+                                      std::uint64_t seed,
+                                      const std::optional<LoraBase>& base) {
     auto model = std::make_shared<Decoder>(sizes, seed);
+    if (base) model->share_frozen(*base->model);
+    return model;
+}
+
+torch_bridge::TorchModel torch_decoder(std::shared_ptr<Decoder> model) {
     torch_bridge::TorchModel result;
     result.module = model;
     result.loss = [model = model.get()](const torch_bridge::TorchBatch& batch) {
@@ -88,6 +99,7 @@ class LanguageModelTask final : public TrainingTask {
                       DecoderConfig sizes,
                       std::string device,
                       std::shared_ptr<const text::LanguageTokenizer> tokenizer,
+                      std::optional<LoraBase> base,
                       std::shared_ptr<const text::LanguageData> data,
                       std::shared_ptr<const text::PackedStream> held_out,
                       std::optional<RunCatalogue> catalogue)
@@ -96,6 +108,7 @@ class LanguageModelTask final : public TrainingTask {
           sizes_(sizes),
           device_(std::move(device)),
           tokenizer_(std::move(tokenizer)),
+          base_(std::move(base)),
           data_(std::move(data)),
           held_out_(std::move(held_out)),
           catalogue_(std::move(catalogue)) {}
@@ -104,9 +117,11 @@ class LanguageModelTask final : public TrainingTask {
     std::string device() const override { return device_; }
     std::string description() const override {
         return fmt::format(
-            "{} with {} parameters (hidden {}, {} layers, {} tokens) on {}, computed on {} in {}",
+            "{} with {} parameters{} (hidden {}, {} layers, {} tokens) on {}, computed on {} in {}",
             config_.model,
             parameters_count(sizes_),
+            base_ ? fmt::format(" and adapters of {}, which are trained", trained_count(sizes_))
+                  : std::string(),
             sizes_.hidden,
             sizes_.layers,
             sizes_.vocabulary,
@@ -121,6 +136,11 @@ class LanguageModelTask final : public TrainingTask {
         if (keys.corpus_hash == hosts_corpus && data_)
             keys.corpus_hash = corpus_key(data_->corpus());
         decided.set_section(run::section_from(text_section_name, std::move(keys)));
+        if (base_) {
+            DecoderConfig model = sizes_;
+            model.lora.base_hash = base_->name.hex();
+            decided.set_section(run::section_from(language_model_section_name, std::move(model)));
+        }
         if (catalogue_) {
             DataKeys shared = data_keys(config_);
             shared.catalogue = catalogue_->name.hex();
@@ -131,6 +151,7 @@ class LanguageModelTask final : public TrainingTask {
     }
     std::vector<SharedBytes> files() const override {
         std::vector<SharedBytes> files{SharedBytes(tokenizer_, ByteView(tokenizer_->file()))};
+        if (base_) files.emplace_back(base_->file, ByteView(*base_->file));
         if (catalogue_) files.emplace_back(catalogue_->file, ByteView(*catalogue_->file));
         return files;
     }
@@ -169,6 +190,7 @@ class LanguageModelTask final : public TrainingTask {
     DecoderConfig sizes_;
     std::string device_;
     std::shared_ptr<const text::LanguageTokenizer> tokenizer_;
+    std::optional<LoraBase> base_;                    // under adapters
     std::shared_ptr<const text::LanguageData> data_;  // null: only to look at the model
     std::shared_ptr<const text::PackedStream> held_out_;
     std::optional<RunCatalogue> catalogue_;  // of a run that shares its data
@@ -203,7 +225,9 @@ Result<torch_bridge::TorchBatches> packed_batches(const text::LanguageData& data
 
 Result<std::unique_ptr<train::SampledModel>> LanguageModelTask::learner(const PeerId& peer) const {
     torch_bridge::TorchParts parts;
-    parts.make_model = [sizes = sizes_, seed = config_.seed] { return torch_decoder(sizes, seed); };
+    parts.make_model = [sizes = sizes_, seed = config_.seed, base = base_] {
+        return torch_decoder(make_decoder(sizes, seed, base));
+    };
     parts.self = peer;
     parts.device = device_;
     parts.set_precision(config_.precision);
@@ -232,7 +256,7 @@ Result<std::unique_ptr<train::SampledModel>> LanguageModelTask::learner(const Pe
 
 Result<std::shared_ptr<Decoder>> LanguageModelTask::model_at(std::span<const float> parameters,
                                                              std::span<const float> buffers) const {
-    auto model = std::make_shared<Decoder>(sizes_, config_.seed);
+    auto model = make_decoder(sizes_, config_.seed, base_);
     DEDLOC_TRY_VOID(
         torch_bridge::load_for_evaluation(model, torch::Device(device_), parameters, buffers));
     return model;
@@ -280,12 +304,31 @@ std::string generation_config(const DecoderTokens& tokens) {
     return out.dump(2) + "\n";
 }
 
+// In a folder of their own: `transformers` would put them on top of the weights beside them.
+Result<std::vector<std::string>> write_adapter(const Decoder& model, const std::string& directory) {
+    const std::string folder = directory + "/adapter";
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    const Bytes weights = adapter_safetensors(model);
+    const std::string config = adapter_config(model.config());
+    const text::NamedContent files[] = {{"adapter_model.safetensors", as_text(weights)},
+                                        {"adapter_config.json", config}};
+    DEDLOC_TRY(std::vector<std::string> names, text::write_files(folder, files));
+    for (std::string& name : names) name = "adapter/" + name;
+    return names;
+}
+
 Result<std::vector<std::string>> LanguageModelTask::export_model(
     std::span<const float> parameters,
     std::span<const float> buffers,
     const std::string& directory) const {
     DEDLOC_TRY(const auto model, model_at(parameters, buffers));
     const DecoderTokens tokens{.begin = tokenizer_->begin_id(), .end = tokenizer_->end_id()};
+    std::vector<std::string> names;
+    if (base_) {
+        DEDLOC_TRY(names, write_adapter(*model, directory));
+        model->merge_adapters();
+    }
     const Bytes weights = decoder_safetensors(*model);
     const std::string config = decoder_json(sizes_, tokens);
     const std::string generation = generation_config(tokens);
@@ -295,7 +338,9 @@ Result<std::vector<std::string>> LanguageModelTask::export_model(
                                         {"generation_config.json", generation},
                                         {tokenizer_->file_name(), as_text(tokenizer_->file())},
                                         {"tokenizer_config.json", tokenizer}};
-    return text::write_files(directory, files);
+    DEDLOC_TRY(const auto whole, text::write_files(directory, files));
+    names.insert(names.begin(), whole.begin(), whole.end());
+    return names;
 }
 
 Result<std::vector<std::string>> LanguageModelTask::sample_texts(std::uint64_t count) const {
@@ -310,8 +355,9 @@ Result<std::vector<std::string>> LanguageModelTask::sample_texts(std::uint64_t c
 
 Result<std::vector<float>> LanguageModelTask::read_weights(const std::string& folder) const {
     try {
-        auto model = std::make_shared<Decoder>(sizes_, config_.seed);
-        DEDLOC_TRY_VOID(load_decoder_folder(*model, folder));
+        auto model = make_decoder(sizes_, config_.seed, base_);
+        // Adapters begin beside weights that the base has already.
+        if (!base_) DEDLOC_TRY_VOID(load_decoder_folder(*model, folder));
         return torch_bridge::parameters_of(model);
     } catch (const std::exception& failure) {
         return make_error(ErrorKind::cannot_compute,
@@ -375,6 +421,7 @@ Result<std::shared_ptr<const TrainingTask>> make_language_model(const run::TaskC
     DEDLOC_TRY(const text::LanguageDataConfig wanted, language_data_config(config));
     DEDLOC_TRY(std::string device, torch_bridge::choose_device(options.device));
     torch_bridge::set_compute_threads(options.threads_count);
+    DEDLOC_TRY(auto base, lora_base(sizes, options.weights_directory));
     // A look at a run that nobody hosts yet needs the tokenizer that this machine would make.
     const bool is_new =
         leaves_tokenizer_open(config) && language_tokenizer_here(config, options).empty();
@@ -386,6 +433,7 @@ Result<std::shared_ptr<const TrainingTask>> make_language_model(const run::TaskC
                                                 sizes,
                                                 std::move(device),
                                                 std::move(tokenizer),
+                                                std::move(base),
                                                 nullptr,
                                                 nullptr,
                                                 std::nullopt));
@@ -414,6 +462,7 @@ Result<std::shared_ptr<const TrainingTask>> make_language_model(const run::TaskC
                                             sizes,
                                             std::move(device),
                                             std::move(tokenizer),
+                                            std::move(base),
                                             std::move(data),
                                             std::move(held_out),
                                             std::move(catalogue)));

@@ -119,6 +119,7 @@ Ok load_decoder_weights(Decoder& model, const std::vector<Safetensors>& files) {
     std::set<std::string> known;
     for (const auto& item : model.named_parameters()) {
         const std::string& name = item.key();
+        if (Decoder::is_adapter(name)) continue;
         known.insert(name);
         if (name.starts_with(prefix)) known.insert(name.substr(prefix.size()));
         const Safetensor* weight = find_weight(files, name);
@@ -165,6 +166,7 @@ Ok load_decoder_folder(Decoder& model, const std::string& folder) {
 Bytes decoder_safetensors(const Decoder& model) {
     WeightsFile file;
     for (const auto& item : model.named_parameters()) {
+        if (Decoder::is_adapter(item.key())) continue;
         const Tensor values = item.value().detach().cpu();
         const bool turned = Decoder::is_turned(model.config(), item.key());
         file.add(item.key(), turned ? values.t() : values);
