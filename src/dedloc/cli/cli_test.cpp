@@ -9,7 +9,6 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/demo_script.h"
 #include "dedloc/cli/join_string_source.h"
-#include "dedloc/cli/run_templates.h"
 #include "dedloc/cli/trainer_watch.h"
 #include "dedloc/cli/use_watch.h"
 #include "dedloc/peer/called_as.h"
@@ -26,6 +25,7 @@
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/registry.h"
 #include "dedloc/tasks/text_section.h"
+#include "dedloc/templates/run_templates.h"
 
 namespace dedloc::cli {
 namespace {
@@ -71,7 +71,7 @@ TEST(ExitCodes, kinds_of_errors_have_their_codes) {
 }
 
 TEST(RunTemplates, are_valid_and_the_demo_is_the_example) {
-    const auto text = run_template(run::default_task().kind);
+    const auto text = templates::run_template(run::default_task().kind);
     ASSERT_TRUE(text);
     const auto run = run::parse_run_file(*text, "template");
     ASSERT_TRUE(run) << run.error().message();
@@ -81,13 +81,13 @@ TEST(RunTemplates, are_valid_and_the_demo_is_the_example) {
     plain.name = run->name;
     plain.stop = run->stop;
     EXPECT_EQ(run::differences(*run, plain), std::vector<std::string>{});
-    EXPECT_EQ(content_of(repository("examples/demo.toml")), demo_run_file());
-    EXPECT_TRUE(run::parse_run_file(demo_run_file(), "demo"));
-    EXPECT_FALSE(run_template("nothing"));
+    EXPECT_EQ(content_of(repository("examples/demo.toml")), templates::demo_run_file());
+    EXPECT_TRUE(run::parse_run_file(templates::demo_run_file(), "demo"));
+    EXPECT_FALSE(templates::run_template("nothing"));
 }
 
 TEST(RunTemplates, have_one_for_loops_of_ones_own) {
-    const auto text = run_template("own_loop");
+    const auto text = templates::run_template("own_loop");
     ASSERT_TRUE(text);
     const auto file = run::parse_run_file(*text, "own_loop.toml");
     ASSERT_TRUE(file) << file.error().message();
@@ -99,7 +99,7 @@ TEST(RunTemplates, have_one_for_loops_of_ones_own) {
 TEST(RunTemplates, of_every_task_have_the_canonical_form_of_the_first_version) {
     const std::string folder = repository("tests/vectors/run_files");
     for (const std::string& task : tasks::task_kinds()) {
-        const auto text = run_template(task);
+        const auto text = templates::run_template(task);
         ASSERT_TRUE(text) << task;
         const auto run = run::parse_run_file(*text, task);
         ASSERT_TRUE(run) << run.error().message();
@@ -142,7 +142,7 @@ std::string with_local_updates(const std::string& text) {
 TEST(RunTemplates, local_updates_need_only_be_uncommented) {
     for (const std::string& task : tasks::task_kinds()) {
         if (tasks::find_task(task)->run_template.local_example.empty()) continue;
-        const auto text = run_template(task);
+        const auto text = templates::run_template(task);
         ASSERT_TRUE(text);
         const auto run = run::parse_run_file(with_local_updates(*text), "template");
         ASSERT_TRUE(run) << run.error().message();
@@ -155,7 +155,7 @@ TEST(RunTemplates, local_updates_need_only_be_uncommented) {
 TEST(RunTemplates, home_has_local_steps_sparse_rounds_and_computes_beside_them) {
     std::size_t written = 0;
     for (const std::string& task : tasks::task_kinds()) {
-        const auto text = run_template(task, {}, 16);
+        const auto text = templates::run_template(task, {}, 16);
         const bool is_local = !tasks::find_task(task)->run_template.local_example.empty();
         ASSERT_EQ(text.has_value(), is_local) << task;
         if (!is_local) continue;
@@ -170,7 +170,7 @@ TEST(RunTemplates, home_has_local_steps_sparse_rounds_and_computes_beside_them) 
         // No second, commented-out [local] beside it.
         EXPECT_EQ(text->find("# [local]"), std::string::npos) << task;
         // About as many samples.
-        const auto plain = run::parse_run_file(*run_template(task), "template");
+        const auto plain = run::parse_run_file(*templates::run_template(task), "template");
         const auto samples = [](const run::RunFile& one) {
             return static_cast<double>(one.stop.steps) * static_cast<double>(one.batch.target);
         };
@@ -178,7 +178,7 @@ TEST(RunTemplates, home_has_local_steps_sparse_rounds_and_computes_beside_them) 
         ++written;
     }
     EXPECT_GE(written, 3u);
-    EXPECT_TRUE(run_template("own_loop", {}, 8));
+    EXPECT_TRUE(templates::run_template("own_loop", {}, 8));
 }
 
 TEST(DemoScript, does_each_act_once_and_in_order) {

@@ -22,7 +22,6 @@
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/demo_script.h"
-#include "dedloc/cli/run_templates.h"
 #include "dedloc/cli/watcher.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
@@ -34,6 +33,7 @@
 #include "dedloc/run/join_string.h"
 #include "dedloc/runtime/child_process.h"
 #include "dedloc/security/identity_file.h"
+#include "dedloc/templates/run_templates.h"
 
 namespace dedloc::cli {
 namespace {
@@ -146,7 +146,7 @@ class Demo {
 };
 
 std::optional<peer::Failure> Demo::prepare() {
-    std::string text(demo_run_file());
+    std::string text(templates::demo_run_file());
     std::string name = "demo.toml";
     if (!options_.run_file.empty()) {
         auto read = peer::read_text_file(options_.run_file, run::run_file_bytes_max);

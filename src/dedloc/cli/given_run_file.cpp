@@ -1,8 +1,8 @@
 #include "dedloc/cli/given_run_file.h"
 
-#include "dedloc/cli/run_file_settings.h"
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/run/read_run_file.h"
+#include "dedloc/templates/run_file_settings.h"
 
 namespace dedloc::cli {
 
@@ -16,7 +16,7 @@ Result<run::RunFile> given_run_file(const std::string& path,
                                     std::span<const std::string> settings) {
     if (settings.empty()) return given_run_file(path);
     DEDLOC_TRY(std::string text, peer::read_text_file(path, run::run_file_bytes_max));
-    DEDLOC_TRY(text, with_settings(std::move(text), settings, path));
+    DEDLOC_TRY(text, templates::with_settings(std::move(text), settings, path));
     return run::parse_run_file(text, path);
 }
 

@@ -6,12 +6,12 @@
 
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/robust_words.h"
-#include "dedloc/cli/run_file_settings.h"
-#include "dedloc/cli/run_templates.h"
 #include "dedloc/peer/called_as.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/say.h"
 #include "dedloc/run/run_file.h"
+#include "dedloc/templates/run_file_settings.h"
+#include "dedloc/templates/run_templates.h"
 
 namespace dedloc::cli {
 
@@ -25,11 +25,12 @@ int run_init(const InitOptions& options) {
                              "--home and --robust exclude each other: nobody could compute again "
                              "what a peer at home hands in"});
     const std::size_t homes = options.home ? static_cast<std::size_t>(options.peers) : 0;
-    auto text = options.weights.empty() ? run_template(task, options.size, homes)
-                                        : run_template_for_weights(task, options.weights, homes);
+    auto text = options.weights.empty()
+                    ? templates::run_template(task, options.size, homes)
+                    : templates::run_template_for_weights(task, options.weights, homes);
     if (!text) return peer::report(peer::failure(text.error()));
     if (options.robust) *text += robust_section();
-    auto set = with_settings(*std::move(text), options.settings, "the run file");
+    auto set = templates::with_settings(*std::move(text), options.settings, "the run file");
     if (!set) return peer::report(peer::failure(set.error()));
     text = *std::move(set);
     if (options.output == "-") {

@@ -2,8 +2,8 @@
 // join string's hash.
 
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/ended_run.h"
 #include "dedloc/peer/early_failure.h"
+#include "dedloc/peer/ended_run.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/peer_run.h"
 #include "dedloc/run/join_string.h"
@@ -28,11 +28,11 @@ peer::Outcome<peer::PeerRunInput> joining(const JoinOptions& options) {
                                     peer::reach_patience,
                                     options.peer.name,
                                     peer::host_name());
-    const auto ended = [&] { return end_seen_here(join->run, input.opened.directory); };
+    const auto ended = [&] { return peer::end_seen_here(join->run, input.opened.directory); };
     if (!reached && (is_silence(reached.error()) || ended()))
         return peer::Failure{
             peer::ExitCode::unreachable,
-            why_nobody_answers(*join, input.opened.directory, reached.error().message())};
+            peer::why_nobody_answers(*join, input.opened.directory, reached.error().message())};
     if (!reached) return peer::failure(reached.error());
     input.invitation = std::move(reached->invitation);
     input.issuer = std::move(reached->issuer);

@@ -4,9 +4,9 @@
 #include <fstream>
 #include <gtest/gtest.h>
 
-#include "dedloc/cli/run_templates.h"
 #include "dedloc/run/run_file.h"
 #include "dedloc/tasks/registry.h"
+#include "dedloc/templates/run_templates.h"
 
 namespace dedloc::cli {
 namespace {
@@ -46,12 +46,12 @@ TEST(Prompts, are_drawn_before_the_users_own_command_runs) {
 TEST(RunTemplates, of_other_sizes_are_valid_run_files) {
     for (const std::string& task : tasks::task_kinds())
         for (const auto& [size, settings] : tasks::find_task(task)->run_template.sizes) {
-            const auto text = run_template(task, size);
+            const auto text = templates::run_template(task, size);
             ASSERT_TRUE(text) << task << size;
             const auto run = run::parse_run_file(*text, task);
             EXPECT_TRUE(run) << to_string(run.error());
         }
-    const auto none = run_template("text_to_image", "giant");
+    const auto none = templates::run_template("text_to_image", "giant");
     ASSERT_FALSE(none);
     EXPECT_NE(none.error().message().find("published"), std::string::npos);
 }

@@ -1,4 +1,4 @@
-#include "dedloc/cli/ended_run.h"
+#include "dedloc/peer/ended_run.h"
 
 #include <algorithm>
 #include <ctime>
@@ -9,7 +9,7 @@
 #include "dedloc/peer/called_as.h"
 #include "dedloc/peer/peer_directory.h"
 
-namespace dedloc::cli {
+namespace dedloc::peer {
 namespace {
 
 constexpr std::streamoff log_end_bytes = 256 << 10;  // a run's last events are in it
@@ -26,7 +26,7 @@ std::string minute_text(WallSeconds time) {
 }  // namespace
 
 std::optional<EndedRun> end_seen_in(const std::string& folder) {
-    std::ifstream file(folder + "/" + std::string(peer::events_file), std::ios::binary);
+    std::ifstream file(folder + "/" + std::string(events_file), std::ios::binary);
     if (!file) return std::nullopt;
     file.seekg(0, std::ios::end);
     const std::streamoff size = file.tellg();
@@ -45,9 +45,9 @@ std::optional<EndedRun> end_seen_in(const std::string& folder) {
 std::optional<EndedRun> end_seen_here(const Digest& run, const std::string& directory) {
     std::vector<std::string> folders;
     if (!directory.empty()) folders.push_back(directory);
-    if (const auto root = peer::state_root())
-        for (int number = 0; number < peer::peers_per_machine_max; ++number)
-            folders.push_back(peer::numbered_directory(*root, run, number));
+    if (const auto root = state_root())
+        for (int number = 0; number < peers_per_machine_max; ++number)
+            folders.push_back(numbered_directory(*root, run, number));
     std::optional<EndedRun> newest;
     for (const std::string& folder : folders) {
         auto seen = end_seen_in(folder);
@@ -66,7 +66,7 @@ std::string why_nobody_answers(const run::JoinString& join,
             ended->step,
             minute_text(ended->time),
             ended->folder,
-            peer::called_as(),
+            called_as(),
             ended->folder);
     const bool is_whole = why.ends_with('.');
     const bool has_lines = why.find('\n') != std::string::npos;
@@ -81,4 +81,4 @@ std::string why_nobody_answers(const run::JoinString& join,
             : std::string());
 }
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::peer

@@ -1,13 +1,13 @@
-#include "dedloc/cli/home_settings.h"
+#include "dedloc/templates/home_settings.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "dedloc/cli/run_file_settings.h"
 #include "dedloc/planning/light_advice.h"
 #include "dedloc/run/run_file.h"
+#include "dedloc/templates/run_file_settings.h"
 
-namespace dedloc::cli {
+namespace dedloc::templates {
 namespace {
 
 constexpr std::string_view home_text_name = "the task's settings";
@@ -86,4 +86,4 @@ Result<std::string> settings_for_home(const std::string& settings,
     return with_settings(settings, home.list(), home_text_name);
 }
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::templates

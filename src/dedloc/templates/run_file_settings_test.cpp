@@ -1,10 +1,10 @@
-#include "dedloc/cli/run_file_settings.h"
+#include "dedloc/templates/run_file_settings.h"
 
 #include <gtest/gtest.h>
 
-#include "dedloc/cli/run_templates.h"
+#include "dedloc/templates/run_templates.h"
 
-namespace dedloc::cli {
+namespace dedloc::templates {
 namespace {
 
 constexpr std::string_view plain_file = R"(name = "a run"  # of ours
@@ -84,4 +84,4 @@ TEST(RunFileSettings, templates_take_settings_and_every_task_has_a_small_size) {
 }
 
 }  // namespace
-}  // namespace dedloc::cli
+}  // namespace dedloc::templates

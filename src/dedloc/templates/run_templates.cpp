@@ -1,4 +1,4 @@
-#include "dedloc/cli/run_templates.h"
+#include "dedloc/templates/run_templates.h"
 
 #include <array>
 #include <fmt/ranges.h>
@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "dedloc/base/columns.h"
-#include "dedloc/cli/home_settings.h"
 #include "dedloc/tasks/registry.h"
+#include "dedloc/templates/home_settings.h"
 
-namespace dedloc::cli {
+namespace dedloc::templates {
 namespace {
 
 using tasks::RunTemplate;
@@ -324,4 +324,4 @@ Result<std::string> run_template(std::string_view task, std::string_view size, s
 
 std::string_view demo_run_file() { return demo; }
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::templates

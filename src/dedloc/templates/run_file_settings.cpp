@@ -1,11 +1,11 @@
-#include "dedloc/cli/run_file_settings.h"
+#include "dedloc/templates/run_file_settings.h"
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
 #include <vector>
 
-namespace dedloc::cli {
+namespace dedloc::templates {
 namespace {
 
 constexpr std::size_t setting_bytes_max = 4096;
@@ -168,4 +168,4 @@ Result<std::string> with_settings(std::string text,
                       without_place(run.error().message(), file_name));
 }
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::templates

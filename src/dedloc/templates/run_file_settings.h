@@ -12,11 +12,11 @@
 
 #include "dedloc/run/run_file.h"
 
-namespace dedloc::cli {
+namespace dedloc::templates {
 
 // `file_name`: for what is wrong in the text itself.
 Result<std::string> with_settings(std::string text,
                                   std::span<const std::string> settings,
                                   std::string_view file_name);
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::templates

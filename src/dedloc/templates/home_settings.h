@@ -9,11 +9,11 @@
 
 #include "dedloc/base/result.h"
 
-namespace dedloc::cli {
+namespace dedloc::templates {
 
 // `settings`: a whole run file. `local_example`: what stands below [local] (tasks::RunTemplate).
 Result<std::string> settings_for_home(const std::string& settings,
                                       std::string_view local_example,
                                       std::size_t homes);
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::templates

@@ -14,7 +14,7 @@
 #include "dedloc/base/time.h"
 #include "dedloc/run/join_string.h"
 
-namespace dedloc::cli {
+namespace dedloc::peer {
 
 struct EndedRun {
     WallSeconds time = 0;
@@ -32,4 +32,4 @@ std::string why_nobody_answers(const run::JoinString& join,
                                const std::string& directory,
                                const std::string& why);
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::peer

@@ -1,4 +1,4 @@
-#include "dedloc/cli/ended_run.h"
+#include "dedloc/peer/ended_run.h"
 
 #include <filesystem>
 #include <fstream>
@@ -6,7 +6,7 @@
 
 #include "dedloc/monitor/event_log.h"
 
-namespace dedloc::cli {
+namespace dedloc::peer {
 namespace {
 
 class EndedRunTest : public testing::Test {
@@ -61,4 +61,4 @@ TEST_F(EndedRunTest, where_nobody_here_saw_it_the_string_tells_how_far_the_run_w
 }
 
 }  // namespace
-}  // namespace dedloc::cli
+}  // namespace dedloc::peer

@@ -8,7 +8,7 @@
 
 #include "dedloc/base/result.h"
 
-namespace dedloc::cli {
+namespace dedloc::templates {
 
 // `size`: of RunTemplate::sizes; empty: the one to start from.
 // `homes`: for so many machines with slow lines (home_settings.h); 0: not for such.
@@ -22,4 +22,4 @@ Result<std::string> run_template_for_weights(std::string_view task,
 // The same text as examples/demo.toml (a test compares).
 std::string_view demo_run_file();
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::templates
