@@ -48,7 +48,7 @@ class TextToImageTaskTest : public testing::Test {
         pictures_.sizes.codes_side = 2;
         pictures_.sizes.codes = 16;
         pictures_.sizes.width = 16;
-        pictures_.codes_steps = 200;
+        pictures_.codes_steps = 500;
     }
     void TearDown() override { ::unsetenv("XDG_CACHE_HOME"); }
 
