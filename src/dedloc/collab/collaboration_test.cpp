@@ -1450,7 +1450,7 @@ TEST(Collaboration, who_is_only_heard_of_takes_no_members_place) {
         reply->statuses.push_back(wire::encode(message));
         sent.payload = wire::encode(*reply);
     });
-    ASSERT_TRUE(swarm.world.run_until([&] { return strangers > 8; }, 300s));
+    ASSERT_TRUE(swarm.world.run_until([&] { return strangers > 8; }, 60s));
     swarm.add();
     const PeerId& late = swarm.world.node(2).id();
     const auto is_known = [&] {

@@ -90,9 +90,6 @@ void Membership::start() {
     handlers_.on_call(status_method, [this](PeerId from, Bytes request) {
         return gossip_.on_push(from, std::move(request));
     });
-    handlers_.on_call(brief_status_method, [this](PeerId from, Bytes request) {
-        return gossip_.on_brief_push(from, std::move(request));
-    });
     handlers_.on_call(run_file_method, [this](PeerId from, Bytes request) {
         return on_run_file(from, std::move(request));
     });

@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 #include <limits>
-#include <map>
-#include <string>
 
 #include "dedloc/base/fields.h"
 #include "dedloc/membership/secret_authorizer.h"
@@ -179,58 +177,6 @@ TEST(Membership, a_peer_that_is_only_heard_of_is_tried_a_few_times) {
     EXPECT_EQ(heard_of->tries, 4u);
     EXPECT_EQ(heard_of->next_meeting, TimePoint::never());
     for (DoorPeer* peer : {&host, &gone, &newcomer}) world.run_task(peer->membership.stop());
-}
-
-// Whole statuses when they meet, every ten seconds, and where a brief one cannot say it.
-TEST(Membership, most_statuses_are_brief_and_say_the_same) {
-    sim::World world(6);
-    DoorPeer host(world.add_node());
-    DoorPeer teller(world.add_node());
-    std::map<std::string, int> messages;
-    world.on_message(
-        [&](std::size_t, std::size_t, const std::string& method) { ++messages[method]; });
-    ASSERT_TRUE(meet(world, teller, host));
-    for (std::uint64_t step = 1; step <= 100; ++step) {
-        teller.status.step = step;
-        teller.status.samples = 3 * step;
-        teller.status.phase = step % 2 == 0 ? Phase::computing : Phase::averaging;
-        teller.membership.push_now();
-        world.run_for(200ms);
-        const Status& told = host.membership.find(teller.id())->status;
-        EXPECT_EQ(told.step, step);
-        EXPECT_EQ(told.samples, 3 * step);
-        EXPECT_EQ(told.phase, teller.status.phase);
-    }
-    EXPECT_LT(messages[status_method], 20);
-    EXPECT_GT(messages[brief_status_method], 150);
-    teller.status.samples = 0;
-    teller.status.name = "renamed";
-    teller.membership.push_now();
-    world.run_for(200ms);
-    EXPECT_EQ(host.membership.find(teller.id())->status.samples, 0u);
-    EXPECT_EQ(host.membership.find(teller.id())->status.name, "renamed");
-    for (DoorPeer* peer : {&host, &teller}) world.run_task(peer->membership.stop());
-}
-
-// It was told of a newer whole status meanwhile, or is another process.
-TEST(Membership, who_has_another_base_gets_a_whole_status) {
-    sim::World world(6);
-    DoorPeer host(world.add_node());
-    DoorPeer teller(world.add_node());
-    ASSERT_TRUE(meet(world, teller, host));
-    world.run_for(2s);
-    world.on_send([&](const sim::World::Outgoing& sent) {
-        if (sent.is_answer || sent.method != brief_status_method || sent.from != 1) return;
-        auto brief = wire::decode<BriefStatus>(sent.payload);
-        ASSERT_TRUE(brief);
-        brief->base += 1;
-        sent.payload = wire::encode(*brief);
-    });
-    teller.status.step = 77;
-    teller.membership.push_now();
-    world.run_for(500ms);
-    EXPECT_EQ(host.membership.find(teller.id())->status.step, 77u);
-    for (DoorPeer* peer : {&host, &teller}) world.run_task(peer->membership.stop());
 }
 
 TEST(Membership, of_what_a_status_tells_only_the_sound_is_believed) {

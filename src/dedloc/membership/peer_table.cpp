@@ -114,7 +114,6 @@ bool PeerTable::admit(const PeerId& peer) {
 
 void PeerTable::set_member(KnownPeer& known, bool member) {
     known.member = member;
-    known.told = {};
     if (member && !known.was_member) (void)newcomers_.take(clock_.now());
     if (member) known.was_member = true;
     host_.protect(known.status.peer, member);

@@ -30,17 +30,8 @@ inline constexpr Duration idle_place_for = std::chrono::seconds(120);
 inline constexpr double newcomers_burst = 256;
 inline constexpr double newcomers_per_s = 2;
 
-// A member knows this of us, and has confirmed it.
-struct Told {
-    Status base;              // the last whole status that it has; sequence 0: none
-    TimePoint base_at;        // when it got that
-    bool only_whole = false;  // an earlier release, which knows no brief ones
-};
-
 struct KnownPeer {
     Status status;
-    Status base;                    // its last whole status, which brief ones amend
-    Told told;                      // on the connection that is open
     double samples_per_s_most = 0;  // that it ever told
     Bytes signed_status;            // as received, to pass on
     TimePoint status_at;            // when this status came

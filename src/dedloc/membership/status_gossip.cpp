@@ -16,9 +16,7 @@ namespace {
 constexpr std::string_view status_domain = "dedloc-status";
 constexpr Duration push_patience = 2s;
 constexpr std::size_t told_at_once = 2;  // statuses in a reply
-constexpr Duration told_pause = 1s;      // between two newcomers that somebody is told of
-constexpr Duration others_pause = 10s;   // between two of others
-constexpr Duration whole_every = 10s;    // at least: newcomers are told of such
+constexpr Duration told_pause = 1s;      // between two of others
 constexpr Duration newcomer_for = 5s;    // told of before others
 constexpr Duration own_status_age_max = 50ms;
 // An honest one has less than 3 KiB: its addresses.
@@ -56,13 +54,6 @@ void make_sound(Status& status) {
         *text = base::printable(*text, status_name_bytes_max);
 }
 
-// Statuses overtake each other: it keeps the newest.
-void note_base(KnownPeer& known, const Status& base, TimePoint now) {
-    if (base.sequence <= known.told.base.sequence) return;
-    known.told.base = base;
-    known.told.base_at = now;
-}
-
 }  // namespace
 
 StatusGossip::StatusGossip(runtime::Node node,
@@ -86,8 +77,7 @@ const Bytes& StatusGossip::own_signed_status() {
     if (!own_status_.empty() && node_.clock.now() - own_status_at_ <= own_status_age_max)
         return own_status_;
     SignedStatus message;
-    own_ = callbacks_.own_status();
-    message.payload = wire::encode(own_);
+    message.payload = wire::encode(callbacks_.own_status());
     message.signature = signer_.sign(status_domain, message.payload);
     own_status_ = wire::encode(message);
     own_status_at_ = node_.clock.now();
@@ -128,35 +118,17 @@ Ok StatusGossip::take(ByteView signed_status, const PeerId* from) {
     if (!verifier_.verify(status.peer, status_domain, message.payload, message.signature))
         return make_error(ErrorKind::peer_broke_protocol, "a status with a wrong signature");
     KnownPeer& entry = table_.entry_of(status.peer);
-    entry.base = status;
-    entry.signed_status = to_bytes(signed_status);
-    // A peer's own word makes it live; what others tell of it does not.
-    if (from != nullptr) entry.received = node_.clock.now();
-    believe(entry, std::move(status));
-    return {};
-}
-
-void StatusGossip::believe(KnownPeer& entry, Status status) {
     // Nobody dials a peer that is connected: the same addresses once more can wait.
     if (status.addresses != entry.status.addresses || !host_.is_connected(status.peer))
         host_.add_addresses(status.peer, addresses_to_dial(status.addresses, host_.addresses()));
     const Status before = std::exchange(entry.status, std::move(status));
     entry.samples_per_s_most = std::max(entry.samples_per_s_most, entry.status.samples_per_s);
+    entry.signed_status = to_bytes(signed_status);
     entry.status_at = node_.clock.now();
+    // A peer's own word makes it live; what others tell of it does not.
+    if (from != nullptr) entry.received = node_.clock.now();
     if (entry.member) callbacks_.on_status(before, entry.status);
-}
-
-bool StatusGossip::take_brief(const BriefStatus& brief, const PeerId& from) {
-    KnownPeer& known = table_.entry_of(from);
-    if (known.signed_status.empty()) return false;
-    auto status = amended(known.base, brief);
-    if (!status) return false;
-    known.received = node_.clock.now();
-    if (is_old(known, status->incarnation, status->sequence, true)) return true;
-    look_for_a_second(known, status->sequence);
-    make_sound(*status);
-    believe(known, *std::move(status));
-    return true;
+    return {};
 }
 
 // Each process counts on from the milliseconds of its start: two that speak in turn go back and
@@ -184,53 +156,28 @@ Task<Result<Bytes>> StatusGossip::on_push(PeerId from, Bytes request) {
     if (!table_.is_member(from)) co_return not_greeted();
     DEDLOC_CO_TRY_VOID(take(request, &from));
     if (auto twice = key_used_twice(from)) co_return *std::move(twice);
+    const TimePoint now = node_.clock.now();
     KnownPeer& asker = table_.entry_of(from);
     HelloMessage reply;
     reply.statuses.push_back(own_signed_status());
-    note_base(asker, own_, node_.clock.now());
-    if (const Bytes* another = status_to_tell(asker)) reply.statuses.push_back(*another);
-    co_return wire::encode(reply);
-}
-
-Task<Result<Bytes>> StatusGossip::on_brief_push(PeerId from, Bytes request) {
-    if (!table_.is_member(from)) co_return not_greeted();
-    DEDLOC_CO_TRY(const BriefStatus brief, wire::decode<BriefStatus>(request));
-    BriefReply reply;
-    if (!take_brief(brief, from)) reply.wants_whole = 1;
-    if (auto twice = key_used_twice(from)) co_return *std::move(twice);
-    KnownPeer& asker = table_.entry_of(from);
-    if (auto own = brief_for(asker)) {
-        reply.brief.push_back(*std::move(own));
-    } else {
-        reply.statuses.push_back(own_signed_status());
-        note_base(asker, own_, node_.clock.now());
+    if (now >= asker.told_of_another + told_pause) {
+        if (const Bytes* another = status_to_tell(from)) reply.statuses.push_back(*another);
+        asker.told_of_another = now;
     }
-    if (const Bytes* another = status_to_tell(asker)) reply.statuses.push_back(*another);
     co_return wire::encode(reply);
-}
-
-std::optional<BriefStatus> StatusGossip::brief_for(const KnownPeer& known) {
-    const Told& told = known.told;
-    if (told.only_whole || told.base.sequence == 0) return std::nullopt;
-    if (node_.clock.now() - told.base_at > whole_every) return std::nullopt;
-    (void)own_signed_status();
-    return shortened(own_, told.base);
 }
 
 // Picks a newcomer's, if there is one, else any other member's. Drawn, as a peer that asks in turn
 // and is answered in turn might hear of the same few for ever.
-const Bytes* StatusGossip::status_to_tell(KnownPeer& asker) {
+const Bytes* StatusGossip::status_to_tell(const PeerId& asker) {
     const TimePoint now = node_.clock.now();
-    if (now < asker.told_of_another + told_pause) return nullptr;
     std::vector<const Bytes*> newcomers;
     std::vector<const Bytes*> others;
     for (const auto& [peer, known] : table_.all()) {
-        if (!known.member || peer == asker.status.peer || known.signed_status.empty()) continue;
+        if (!known.member || peer == asker || known.signed_status.empty()) continue;
         const bool is_new = now < known.first_heard_of + newcomer_for;
         (is_new ? newcomers : others).push_back(&known.signed_status);
     }
-    if (newcomers.empty() && now < asker.told_of_another + others_pause) return nullptr;
-    asker.told_of_another = now;
     const std::vector<const Bytes*>& from = newcomers.empty() ? others : newcomers;
     return from.empty() ? nullptr : from[random_.below(from.size())];
 }
@@ -240,18 +187,6 @@ void StatusGossip::take_reply(ByteView reply, const PeerId& from) {
     if (!statuses) return;
     for (std::size_t i = 0; i < statuses->statuses.size() && i < told_at_once; ++i)
         (void)take(statuses->statuses[i], i == 0 ? &from : nullptr);
-}
-
-void StatusGossip::take_brief_reply(ByteView reply, const PeerId& from) {
-    const auto said = wire::decode<BriefReply>(reply);
-    if (!said) return;
-    KnownPeer* const known = table_.find(from);
-    if (said->wants_whole != 0 && known != nullptr) known->told.base.sequence = 0;
-    for (const BriefStatus& brief : said->brief) (void)take_brief(brief, from);
-    for (const Bytes& whole : said->statuses) {
-        const bool its_own = said->brief.empty() && &whole == &said->statuses.front();
-        if (!its_own || !take(whole, &from)) (void)take(whole, nullptr);
-    }
 }
 
 // Signed when there is somebody to be told: alone, phases change many times a second.
@@ -271,49 +206,18 @@ Task<void> StatusGossip::push_to(PeerId peer) {
     bool again = true;
     while (again) {
         pushing_[peer] = false;
-        const KnownPeer* known = table_.find(peer);
-        if (known == nullptr || !known->member) break;
-        auto brief = brief_for(*known);
-        Result<Bytes> reply = Bytes();
-        if (brief)
-            reply = co_await push_brief(peer, *brief);
-        else
-            reply = co_await push_whole(peer);
-        known = table_.find(peer);
-        const bool whole_next = brief && known != nullptr && known->told.base.sequence == 0;
-        again = whole_next || (pushing_[peer] && reply.has_value());
-        if (reply || whole_next) continue;
-        if (reply.error().kind() == ErrorKind::denied)
+        Bytes status = own_signed_status();
+        const TimePoint deadline = node_.clock.now() + push_patience;
+        auto reply = co_await host_.call(peer, status_method, std::move(status), deadline);
+        again = pushing_[peer] && reply.has_value();
+        if (reply)
+            take_reply(*reply, peer);
+        else if (reply.error().kind() == ErrorKind::denied)
             callbacks_.on_forgotten_by(peer);
         else if (reply.error().kind() == ErrorKind::conflict)
             callbacks_.on_key_used_twice(reply.error());
     }
     pushing_.erase(peer);
-}
-
-Task<Result<Bytes>> StatusGossip::push_whole(PeerId peer) {
-    Bytes status = own_signed_status();
-    const Status told = own_;
-    const TimePoint deadline = node_.clock.now() + push_patience;
-    auto reply = co_await host_.call(peer, status_method, std::move(status), deadline);
-    KnownPeer* const known = table_.find(peer);
-    if (!reply || known == nullptr) co_return reply;
-    if (known->member) note_base(*known, told, node_.clock.now());
-    take_reply(*reply, peer);
-    co_return reply;
-}
-
-Task<Result<Bytes>> StatusGossip::push_brief(PeerId peer, BriefStatus brief) {
-    const TimePoint deadline = node_.clock.now() + push_patience;
-    auto reply = co_await host_.call(peer, brief_status_method, wire::encode(brief), deadline);
-    if (reply) {
-        take_brief_reply(*reply, peer);
-    } else if (KnownPeer* const known = table_.find(peer);
-               known != nullptr && reply.error().kind() == ErrorKind::unsupported) {
-        known->told.only_whole = true;
-        known->told.base.sequence = 0;
-    }
-    co_return reply;
 }
 
 }  // namespace dedloc::membership

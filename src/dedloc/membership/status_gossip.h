@@ -1,11 +1,9 @@
 // StatusGossip: tells members how this peer is doing, and hears how they are.
 //
-// Peers push their statuses to each other, and each reply brings the other's back: a peer that has
-// just ended a step learns at once how far the others are. Most are brief
-// (brief_status.h): whole ones, which are signed, come first, when what brief ones do not have has
-// changed, and every ten seconds. Now and then a status of somebody else comes in replies, of
-// newcomers at once, so that two who join at once meet. (Not more: a whole status is 0.4 KB, and
-// each of forty peers at home answers eighty a second.)
+// Peers push their signed statuses to each other, and each reply brings the other's back: a peer
+// that has just ended a step learns at once how far the others are. One status a second of somebody
+// else comes in replies, newcomers first, so that two who join at once meet. (Not more: a status is
+// 0.4 KB, and each of forty peers at home answers eighty a second.)
 //
 // Thread: the network thread. Messages: hello_message.h.
 
@@ -15,7 +13,6 @@
 #include <optional>
 
 #include "dedloc/base/fields.h"
-#include "dedloc/membership/brief_status.h"
 #include "dedloc/membership/peer_table.h"
 #include "dedloc/runtime/node.h"
 #include "dedloc/runtime/scope.h"
@@ -53,8 +50,6 @@ class StatusGossip {
 
     // The newest one that was signed, if it is hardly old: nobody tells two from another.
     const Bytes& own_signed_status();
-    // Answers a brief push: with our status, and now and then another's.
-    Task<Result<Bytes>> on_brief_push(PeerId from, Bytes request);
     // Believes a status that came from the peer itself (`from`) or that another one told (null).
     // Errors: peer_broke_protocol.
     Ok take(ByteView signed_status, const PeerId* from);
@@ -70,19 +65,11 @@ class StatusGossip {
   private:
     void look_for_a_second(KnownPeer& known, std::uint64_t sequence) const;
     Task<void> push_to(PeerId peer);
-    Task<Result<Bytes>> push_whole(PeerId peer);
-    Task<Result<Bytes>> push_brief(PeerId peer, BriefStatus brief);
-    // None: the member gets a whole status.
-    std::optional<BriefStatus> brief_for(const KnownPeer& known);
-    // Believes a brief status that came from the peer itself. False: it has another base.
-    bool take_brief(const BriefStatus& brief, const PeerId& from);
-    void believe(KnownPeer& entry, Status status);
-    void take_brief_reply(ByteView reply, const PeerId& from);
     bool is_old(const KnownPeer& known,
                 std::uint64_t incarnation,
                 std::uint64_t sequence,
                 bool from_itself) const;
-    const Bytes* status_to_tell(KnownPeer& asker);
+    const Bytes* status_to_tell(const PeerId& asker);
     void take_reply(ByteView reply, const PeerId& from);
 
     runtime::Node node_;
@@ -94,8 +81,7 @@ class StatusGossip {
     runtime::Scope& scope_;
     Callbacks callbacks_;
     std::map<PeerId, bool> pushing_;  // true: something newer waits to be pushed
-    Status own_;                      // the newest one
-    Bytes own_status_;                // the same, signed
+    Bytes own_status_;                // signed
     TimePoint own_status_at_;
 };
 
