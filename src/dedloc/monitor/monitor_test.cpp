@@ -380,8 +380,9 @@ TEST(TerminalView, a_trainer_that_rests_is_said_to_rest) {
     EXPECT_EQ(model.view().peers[2].doing, "waiting");
     EXPECT_EQ(model.view().peers[3].doing, "resting");
     for (const std::size_t width : {80u, 100u})
-        EXPECT_NE(as_text(render(model.view(), width, 24, {})).find("  resting            07070707 =\n"),
-                  std::string::npos)
+        EXPECT_NE(
+            as_text(render(model.view(), width, 24, {})).find("  resting            07070707 =\n"),
+            std::string::npos)
             << as_text(render(model.view(), width, 24, {}));
 }
 
