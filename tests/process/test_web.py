@@ -61,6 +61,22 @@ def page_of(test: ProcessTest, peer: harness.Peer) -> Page:
     return Page(path.read_text())
 
 
+def page_beside(test: ProcessTest, *words: str) -> tuple[Page, list[str]]:
+    """The page of a program that is no peer (`replay` or `watch`), and the lines that it printed
+    before the page's address."""
+    process = subprocess.Popen([harness.DEDLOC, *words, "--web", "0"], stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True)
+    test.addCleanup(process.stdout.close)
+    test.addCleanup(process.wait, 20)
+    test.addCleanup(process.kill)
+    said = []
+    for line in process.stdout:
+        if found := re.search(r"http://\S+", line):
+            return Page(found[0]), said
+        said.append(line)
+    raise AssertionError(f"no address of a page: {''.join(said)}")
+
+
 def two_peers(test: ProcessTest, **run: object) -> tuple[harness.Peer, harness.Peer]:
     file = test.write("run.toml", run_text(**{"gradient_ms": 5, **run}))
     host = test.running_host(file, more=("--name", "Hanna", "--web", "0"))
@@ -74,6 +90,9 @@ class Numbers(ProcessTest):
         host, guest = two_peers(self)
         page = page_of(self, host)
         self.until("twelve steps", lambda: page.json("run")["progress"]["step"] >= 12)
+        # A peer's phases are seen once a status: one may compute in each of the first.
+        self.until("three stretches of a peer", lambda: any(
+            len(stretches) > 2 for stretches in page.json("rounds")["timeline"].values()))
         series = page.json("series")
         rounds = page.json("rounds")
         events = page.json("events?limit=1024")
@@ -98,7 +117,6 @@ class Numbers(ProcessTest):
         for one in rounds["rounds"]:
             for field in ("seconds", "computing_s", "waiting_s", "averaging_s", "samples"):
                 self.assertEqual(one[field], steps[one["step"]].get(field), field)
-        self.assertTrue(any(len(stretches) > 2 for stretches in rounds["timeline"].values()))
         self.assertEqual({peer["name"] for peer in peers["peers"]}, {"Hanna", "অনিতা"})
         ledger = peers["ledger"]
         self.assertTrue(ledger["certified"])
@@ -130,34 +148,14 @@ class Numbers(ProcessTest):
         self.assertEqual(progress["samples_total"], last["samples_total"])
 
     def replay(self, peer: harness.Peer) -> Page:
-        process = subprocess.Popen(
-            [harness.DEDLOC, "replay", str(peer.directory), "--web", "0", "--speed", "0.01"],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait, 20)
-        self.addCleanup(process.kill)
-        line = process.stdout.readline()
-        found = re.search(r"http://\S+", line)
-        self.assertTrue(found, line)
-        page = Page(found[0])
+        page, before = page_beside(self, "replay", str(peer.directory), "--speed", "0.01")
+        self.assertEqual(before, [])
         self.assertEqual(page.json("run")["mode"], "replay")
         return page
 
     def test_an_observer_and_a_stream(self) -> None:
         host, _ = two_peers(self)
-        watch = subprocess.Popen(
-            [harness.DEDLOC, "watch", host.join_string(), "--plain", "--web", "0"],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.addCleanup(watch.stdout.close)
-        self.addCleanup(watch.wait, 20)
-        self.addCleanup(watch.kill)
-        found = None
-        for line in watch.stdout:
-            found = re.search(r"http://\S+", line)
-            if found:
-                break
-        self.assertTrue(found)
-        seen = Page(found[0])
+        seen, _ = page_beside(self, "watch", host.join_string(), "--plain")
         self.until("both peers", lambda: len(seen.json("peers")["peers"]) >= 2)
         run = seen.json("run")
         self.assertEqual((run["mode"], run["us"], run["may"]), ("watch", None, []))
@@ -229,7 +227,6 @@ class Gate(ProcessTest):
         self.until("a join string", again.join_string)
         self.until("it serves", lambda: self.answers(again))
         self.assertEqual(page_of(self, again).token, page.token)
-
 
     def answers(self, peer: harness.Peer) -> bool:
         try:  # the file may have the address of the process before
