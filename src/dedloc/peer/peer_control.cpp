@@ -3,22 +3,17 @@
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <utility>
 
+#include "dedloc/admission/book_issuer.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/peer/file_request.h"
 #include "dedloc/peer/peer_directory.h"
-#include "dedloc/peer/peer_run.h"
-#include "dedloc/security/hash.h"
 
 namespace dedloc::peer {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr auto control_look_time = std::chrono::milliseconds(50);
-constexpr std::size_t control_name_bytes = 8;
-constexpr std::size_t refusal_text_max = 4096;
 
 }  // namespace
 
@@ -51,7 +46,7 @@ PeerControl::PeerControl(std::string directory, CarryOut carry_out)
     : folder_(std::move(directory) + "/" + std::string(control_folder)),
       carry_out_(std::move(carry_out)) {
     std::error_code error;
-    // Asked of an earlier process, which has not done it.
+    // Requests of an earlier process may be left, which nobody has done.
     fs::remove_all(folder_, error);
 }
 
@@ -90,7 +85,7 @@ void PeerControl::look_in_folder() {
             text ? parse_control_request(*text) : Result<ControlRequest>(text.error());
         const Ok done = request ? carry_out_(*request) : Ok(request.error());
         if (!done)
-            (void)write_private_file(path + std::string(control_refusal_suffix),
+            (void)write_private_file(path + std::string(admission::refusal_suffix),
                                      done.error().message());
         fs::remove(path, error);
     }
@@ -121,30 +116,12 @@ void PeerControl::close() {
 
 Ok ask_peer(const std::string& directory, const ControlRequest& request) {
     DEDLOC_TRY(const RunningPeer peer, running_peer(directory));
-    const std::string folder = peer.path + "/" + std::string(control_folder);
-    std::error_code error;
-    fs::create_directories(folder, error);
-    if (error)
-        return make_error(ErrorKind::local_fault, "cannot make {}: {}", folder, error.message());
-    const std::string name = base::to_hex(security::secure_random(control_name_bytes));
-    const std::string path = folder + "/" + name;
-    DEDLOC_TRY_VOID(write_private_file(path, to_json(request)));
-    const double until = steady_seconds() + control_patience_s;
-    while (fs::exists(path, error)) {
-        if (steady_seconds() > until) {
-            fs::remove(path, error);
-            return make_error(ErrorKind::timeout,
-                              "the peer in {} did not answer: it is ending, busy, or of an older "
-                              "version, or no trainer's",
-                              directory);
-        }
-        std::this_thread::sleep_for(control_look_time);
-    }
-    const std::string refused = path + std::string(control_refusal_suffix);
-    if (!fs::exists(refused, error)) return {};
-    const auto why = read_text_file(refused, refusal_text_max);
-    fs::remove(refused, error);
-    return make_error(ErrorKind::bad_input, "{}", why ? *why : why.error().message());
+    return ask_by_file(peer.path + "/" + std::string(control_folder),
+                       to_json(request),
+                       control_patience_s,
+                       fmt::format("the peer in {} did not answer: it is ending, busy, or of an "
+                                   "older version, or no trainer's",
+                                   directory));
 }
 
 }  // namespace dedloc::peer

@@ -23,7 +23,6 @@
 namespace dedloc::peer {
 
 inline constexpr std::string_view control_folder = "control";
-inline constexpr std::string_view control_refusal_suffix = ".no";
 inline constexpr double control_patience_s = 15;
 inline constexpr std::size_t control_bytes_max = 1024;
 inline constexpr std::size_t controls_at_once_max = 16;
