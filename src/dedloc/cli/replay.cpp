@@ -12,6 +12,7 @@
 #include "dedloc/peer/interrupts.h"
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/peer/peer_run.h"
+#include "dedloc/peer/prompts.h"
 #include "dedloc/peer/say.h"
 #include "dedloc/peer/web_page.h"
 
@@ -25,7 +26,7 @@ constexpr auto replay_look_time = std::chrono::milliseconds(100);
 int run_replay(const ReplayOptions& options) {
     auto place = peer::web_options(options.web);
     if (!place) return peer::report(place.failure());
-    place->pictures_folder = options.folder + "/prompts";
+    place->pictures_folder = options.folder + "/" + peer::sheets_folder;
     const auto run = given_run_file(options.folder + "/" + std::string(peer::run_copy_file));
     if (!run) return peer::report(peer::failure(run.error()));
     auto replay =

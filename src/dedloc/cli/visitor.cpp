@@ -16,17 +16,14 @@ Ok fetch_files(const collab::Node& node,
                const collab::Invitation& invitation,
                const tasks::TaskOptions& options) {
     const run::TaskConfig& task = invitation.run.task;
-    std::optional<Digest> before;
-    while (true) {
-        DEDLOC_TRY(const auto missing, tasks::missing_file(task, options));
-        if (!missing || missing->hash == before) return {};
-        before = missing->hash;
-        DEDLOC_TRY(
-            const Bytes file,
-            collab::fetch_attachment(
-                node, invitation, missing->hash, missing->bytes_max, visitors_file_patience));
-        DEDLOC_TRY_VOID(tasks::keep_file(task, *missing, file));
+    DEDLOC_TRY(const auto missing, tasks::missing_files(task, options));
+    for (const tasks::MissingFile& wanted : missing) {
+        DEDLOC_TRY(const Bytes file,
+                   collab::fetch_attachment(
+                       node, invitation, wanted.hash, wanted.bytes_max, visitors_file_patience));
+        DEDLOC_TRY_VOID(tasks::keep_file(task, wanted, file));
     }
+    return {};
 }
 
 }  // namespace

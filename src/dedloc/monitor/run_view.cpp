@@ -26,33 +26,6 @@ std::optional<Value> upper_median(std::vector<Value> values) {
     return *middle;
 }
 
-Tone tone_of_event(const events::Event& event) {
-    using namespace events;
-    if (event.is<PeerLost,
-                 OwnerFailed,
-                 RoundFailed,
-                 ReplayFailed,
-                 CheckpointFailed,
-                 VotesFailed,
-                 PublishFailed,
-                 JoinFileFailed,
-                 TrainingFailed,
-                 SamplesDropped,
-                 EventsDropped,
-                 CannotFollow,
-                 InputRefused,
-                 MessageRefused,
-                 StateDiffers,
-                 LeaderSuspected,
-                 RoundFull,
-                 OrderGiven,
-                 CheckDisputed,
-                 CheckUndecided>())
-        return Tone::bad;
-    return event.is<Joined, PeerJoined, CheckpointSaved, RunOver, OrderEnded>() ? Tone::good
-                                                                                : Tone::neutral;
-}
-
 // 0 where it is no number.
 int percent(double fraction) {
     return fraction > 0 ? static_cast<int>(std::min(fraction, 1.0) * 100) : 0;
@@ -115,7 +88,32 @@ double finite_or_zero(double value) { return std::isfinite(value) ? value : 0; }
 
 }  // namespace
 
-Tone tone_of(const events::Event& event) { return tone_of_event(event); }
+Tone tone_of(const events::Event& event) {
+    using namespace events;
+    if (event.is<PeerLost,
+                 OwnerFailed,
+                 RoundFailed,
+                 ReplayFailed,
+                 CheckpointFailed,
+                 VotesFailed,
+                 PublishFailed,
+                 JoinFileFailed,
+                 TrainingFailed,
+                 SamplesDropped,
+                 EventsDropped,
+                 CannotFollow,
+                 InputRefused,
+                 MessageRefused,
+                 StateDiffers,
+                 LeaderSuspected,
+                 RoundFull,
+                 OrderGiven,
+                 CheckDisputed,
+                 CheckUndecided>())
+        return Tone::bad;
+    return event.is<Joined, PeerJoined, CheckpointSaved, RunOver, OrderEnded>() ? Tone::good
+                                                                                : Tone::neutral;
+}
 
 bool is_routine(const events::Event& event) {
     using namespace events;

@@ -59,7 +59,7 @@ struct PeerView {
 
 enum class Tone { neutral, good, bad };
 Tone tone_of(const events::Event& event);
-// It happens in every round.
+// Does such an event happen in every round?
 bool is_routine(const events::Event& event);
 
 struct EventView {
@@ -68,7 +68,7 @@ struct EventView {
     PeerId peer;               // whom it is about; empty: us
     std::string text;
     Tone tone = Tone::neutral;
-    // It happens in every round: the picture shows it already, a list need not.
+    // Such an event happens in every round: the picture shows it already, a list need not.
     bool is_routine = false;
 };
 

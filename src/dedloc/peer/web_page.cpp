@@ -7,6 +7,7 @@
 #include "dedloc/monitor/run_history.h"
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/peer/peer_run.h"
+#include "dedloc/peer/prompts.h"
 
 namespace dedloc::peer {
 namespace {
@@ -15,7 +16,6 @@ namespace fs = std::filesystem;
 
 constexpr double pictures_look_s = 5;
 constexpr std::size_t web_file_bytes_max = 1024;
-constexpr std::string_view pictures_folder = "prompts";
 
 // The newest of `step-N.png`, in order.
 std::vector<std::uint64_t> pictures_in(const std::string& folder) {
@@ -62,7 +62,7 @@ Outcome<std::unique_ptr<WebPage>> WebPage::start(WebPageOptions given) {
     if (!given.directory.empty()) {
         if (const auto before = read_text_file(file, web_file_bytes_max))
             options->token = web::token_in(*before);
-        options->pictures_folder = given.directory + "/" + std::string(pictures_folder);
+        options->pictures_folder = given.directory + "/" + sheets_folder;
     }
     for (const auto& [name, action] : given.actions) given.facts.may.push_back(name);
     page->store_ = std::make_unique<web::RunStore>(std::move(given.facts));
@@ -83,7 +83,7 @@ WebPage::~WebPage() {
     if (history_.joinable()) history_.join();
 }
 
-// It may take a while, and nothing waits for it.
+// Reading the event logs may take a while, and nothing waits for it.
 void WebPage::read_history() {
     history_ = std::thread([this] {
         if (const auto history = monitor::read_history(directory_)) store_->add_history(*history);
@@ -94,7 +94,7 @@ void WebPage::update(web::Look look) {
     const double now = steady_seconds();
     if (!directory_.empty() && now - pictures_at_ >= pictures_look_s) {
         pictures_at_ = now;
-        pictures_ = pictures_in(directory_ + "/" + std::string(pictures_folder));
+        pictures_ = pictures_in(directory_ + "/" + sheets_folder);
     }
     look.pictures = pictures_;
     store_->update(std::move(look));

@@ -38,7 +38,7 @@ class WebPage {
     std::string address() const { return server_->address(); }
     // Fills in which pictures there are.
     void update(web::Look look);
-    // Says to those who look that nothing more comes, and why.
+    // Viewers are told that nothing more comes, and why.
     void end(std::string reason) { store_->end(std::move(reason)); }
 
   private:

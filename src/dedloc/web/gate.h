@@ -40,7 +40,7 @@ struct Refusal {
     std::string why;
 };
 
-// Nothing: it may pass.
+// Nothing: the request may pass.
 std::optional<Refusal> refusal_of(const Asked& asked, const GatePolicy& policy);
 
 // Where to listen: "8470", "127.0.0.1:8470", "[::]:0".

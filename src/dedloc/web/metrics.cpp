@@ -97,10 +97,10 @@ void add_steps(Text& text, const RunStore::Sums& sums) {
     text.begin("dedloc_step_time_seconds_total",
                "counter",
                "Where the time of those steps went, as this peer saw it.");
-    text.value(sums.computing_s, label("part", "computing"));
-    text.value(sums.waiting_s, label("part", "waiting"));
-    text.value(sums.averaging_s, label("part", "averaging"));
-    text.value(sums.applying_s, label("part", "applying"));
+    text.value(sums.seconds.computing_s, label("part", "computing"));
+    text.value(sums.seconds.waiting_s, label("part", "waiting"));
+    text.value(sums.seconds.averaging_s, label("part", "averaging"));
+    text.value(sums.seconds.applying_s, label("part", "applying"));
     if (!sums.last) return;
     const events::StepMade& last = *sums.last;
     text.gauge("dedloc_last_step_timestamp_seconds",

@@ -8,20 +8,13 @@
 #include <thread>
 
 #include "dedloc/monitor/run_history.h"
+#include "dedloc/web/run_state.h"
 
 namespace dedloc::web {
 namespace {
 
 constexpr auto replay_frame = std::chrono::milliseconds(250);
 constexpr std::size_t events_at_once = inbox_events_max / 2;
-
-nlohmann::ordered_json json_of_replay(const ReplayAt& at) {
-    return {{"from", at.from},
-            {"to", at.to},
-            {"at", at.at},
-            {"speed", at.speed},
-            {"playing", at.playing}};
-}
 
 RunFacts facts_of_replay(const run::RunFile& run, const std::string& version, WallSeconds from) {
     RunFacts facts;
@@ -42,7 +35,7 @@ struct Replay::State {
           store(facts_of_replay(a_run, version, events.front().time)),
           model(a_run, {}, events.front().time) {}
 
-    // Its mutex is held by the callers of all of these.
+    // The callers of all of these hold `mutex`.
     void show_until(WallSeconds at);
     void jump_to(WallSeconds at);
     void tell();
@@ -134,7 +127,7 @@ Result<nlohmann::ordered_json> Replay::State::set(const nlohmann::ordered_json& 
         return make_error(ErrorKind::bad_input,
                           R"(say {{"speed":8}}, {{"playing":false}} or {{"at":T}})");
     tell();
-    return json_of_replay(place);
+    return json_of(place);
 }
 
 Replay::Replay(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -151,7 +144,7 @@ Result<std::unique_ptr<Replay>> Replay::open(const std::string& folder,
                           "{} has no events.jsonl with events: give the folder of a peer that took "
                           "part (`dedloc host` and `dedloc join` say it when they begin)",
                           folder);
-    // A clock that was set back.
+    // The clock may have been set back during the run.
     std::ranges::stable_sort(events, {}, &events::Event::time);
     auto state = std::make_unique<State>(run, version, std::move(events));
     ReplayAt& place = state->place;

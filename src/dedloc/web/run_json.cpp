@@ -84,8 +84,7 @@ Json progress_of(const RunStore::State& state) {
         {"computed_per_s", number_or_null(view.computed_per_s)},
         {"our_share", number_or_null(view.our_share)},
         {"seconds_left", known_or_null(view.seconds_left)},
-        {"loss",
-         has_loss ? number_or_null(loss->second.points().back().value) : known_or_null(view.loss)},
+        {"loss", has_loss ? number_or_null(loss->second.last().value) : known_or_null(view.loss)},
         {"accuracy", accuracy_step > 0 ? number_or_null(accuracy) : Json(nullptr)},
         {"accuracy_step", accuracy_step},
         {"live_peers", replayed ? present_by_events(state) : view.live_peers()},
@@ -106,19 +105,6 @@ Json facts_of(const RunFacts& facts) {
             {"by_invitation", run.access.has_value()}};
 }
 
-// The words of `dedloc why --json`, its seconds in an object of their own.
-Json why_of(const std::string& text) {
-    const Json why = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!why.is_object() || why.value("steps", 0) == 0) return nullptr;
-    Json step = Json::object();
-    for (const char* part : {"computing_s", "waiting_s", "averaging_s", "applying_s", "rest_s"})
-        if (why.contains(part)) step[part] = why[part];
-    Json json = why;
-    json["seen_by"] = why.contains("seen_by") ? why["seen_by"] : Json(nullptr);
-    json["step"] = std::move(step);
-    return json;
-}
-
 Json event_note(const std::optional<events::Event>& event) {
     if (!event) return nullptr;
     return {{"time", event->time},
@@ -137,16 +123,16 @@ Json order_note(const std::optional<events::Event>& event) {
             {"evidence", order->evidence}};
 }
 
-void add_notes(Json& json, const PeerNotes* notes) {
-    json["person"] = notes ? text_or_null(notes->person) : Json(nullptr);
-    json["last_error"] = notes ? event_note(notes->error) : Json(nullptr);
-    json["order"] = notes ? order_note(notes->order) : Json(nullptr);
+void add_notes(Json& json, const PeerNotes& notes) {
+    json["person"] = text_or_null(notes.person);
+    json["last_error"] = event_note(notes.error);
+    json["order"] = order_note(notes.order);
     json["checks"] = nullptr;
-    if (notes && notes->made + notes->needed + notes->disputed > 0)
-        json["checks"] = {{"made", notes->made},
-                          {"right", notes->right},
-                          {"needed", notes->needed},
-                          {"disputed", notes->disputed}};
+    if (notes.made + notes.needed + notes.disputed > 0)
+        json["checks"] = {{"made", notes.made},
+                          {"right", notes.right},
+                          {"needed", notes.needed},
+                          {"disputed", notes.disputed}};
 }
 
 double certified_of(const RunStore::State& state, const PeerId& peer) {
@@ -178,12 +164,13 @@ Json peer_of(const RunStore::State& state,
     json["dialable"] = status ? Json(status->dialable) : Json(nullptr);
     json["state_hash"] = peer.state_hash.is_zero() ? Json(nullptr) : Json(peer.state_hash.hex());
     json["mark"] = std::string(to_string(peer.mark));
+    static const PeerNotes nothing{};
     const auto notes = state.notes.find(peer.id);
-    add_notes(json, notes == state.notes.end() ? nullptr : &notes->second);
+    add_notes(json, notes == state.notes.end() ? nothing : notes->second);
     return json;
 }
 
-// Known by events alone: of a replay, or banned and not there.
+// A peer that is known by events alone: of a replay, or banned and not there.
 Json noted_peer_of(const RunStore::State& state, const PeerId& peer, const PeerNotes& notes) {
     Json json{{"id", peer.text()},
               {"name", state.name_of(peer)},
@@ -203,7 +190,7 @@ Json noted_peer_of(const RunStore::State& state, const PeerId& peer, const PeerN
               {"dialable", nullptr},
               {"state_hash", nullptr},
               {"mark", "none"}};
-    add_notes(json, &notes);
+    add_notes(json, notes);
     return json;
 }
 
@@ -321,7 +308,26 @@ Json flows_of(const events::StepMade& step, double vector_bytes) {
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-Json run_json_of(const RunStore::State& state, const std::string& why) {
+Json json_of(const monitor::Why& why) {
+    Json json = Json::parse(monitor::to_json(why), nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || json.value("steps", 0) == 0) return nullptr;
+    Json step = Json::object();
+    for (const char* part : {"computing_s", "waiting_s", "averaging_s", "applying_s", "rest_s"})
+        if (json.contains(part)) step[part] = json[part];
+    if (!json.contains("seen_by")) json["seen_by"] = nullptr;
+    json["step"] = std::move(step);
+    return json;
+}
+
+Json json_of(const ReplayAt& at) {
+    return {{"from", at.from},
+            {"to", at.to},
+            {"at", at.at},
+            {"speed", at.speed},
+            {"playing", at.playing}};
+}
+
+Json run_json_of(const RunStore::State& state) {
     const Look& look = state.look;
     Json json{{"api", 1},
               {"version", state.facts.version},
@@ -335,16 +341,10 @@ Json run_json_of(const RunStore::State& state, const std::string& why) {
               {"caps", {{"up_mbit", look.up_mbit}, {"down_mbit", look.down_mbit}}},
               {"progress", progress_of(state)},
               {"protection", look.view.protection},
-              {"why", why_of(why)}};
+              {"why", state.why_json}};
     json["prompts"] = nullptr;
     if (!look.pictures.empty()) json["prompts"] = {{"steps", look.pictures}};
-    json["replay"] = nullptr;
-    if (look.replay)
-        json["replay"] = {{"from", look.replay->from},
-                          {"to", look.replay->to},
-                          {"at", look.replay->at},
-                          {"speed", look.replay->speed},
-                          {"playing", look.replay->playing}};
+    json["replay"] = look.replay ? json_of(*look.replay) : Json(nullptr);
     return json;
 }
 

@@ -27,7 +27,6 @@ struct RoundSeen {
 
 struct PeerNotes {
     std::uint64_t number = 0;  // of the newest event about it
-    std::string name;          // as it called itself
     std::string person;
     bool here = false;  // joined and not gone, by the events
     std::optional<events::Event> error;
@@ -50,7 +49,6 @@ struct RunStore::State {
     std::string end_reason;
 
     Look look;
-    bool looked = false;
     std::uint64_t events_count = 0;
     std::deque<NumberedEvent> events;
     std::deque<NumberedEvent> notable;  // older than those in `events`
@@ -75,8 +73,8 @@ struct RunStore::State {
     std::map<std::string, std::uint64_t> kinds;
 
     monitor::WhyEvents why;
-    std::string why_text = "null";  // JSON
-    double why_at = 0;              // steady seconds
+    Json why_json;      // of the newest explanation; null: there is none
+    double why_at = 0;  // steady seconds
     std::uint64_t why_steps = 0;
 
     // The newest texts, until something changes.
@@ -90,10 +88,15 @@ struct RunStore::State {
     std::deque<events::Event> inbox;
     std::uint64_t inbox_lost = 0;
 
-    // Its mutex is held.
+    // The callers of all of these hold `mutex`.
     void take_in();
     void add(const events::Event& event);
+    // The ledger's entry of a peer grows.
+    void credit(const PeerId& peer, double samples);
     void changed() { ++changes; }
+    Version version() const {
+        return {.changes = changes, .generation = generation, .over = over, .tick = tick};
+    }
     std::string name_of(const PeerId& peer) const { return names.of(peer); }
 
   private:
@@ -107,7 +110,10 @@ struct RunStore::State {
 
 // Finite numbers alone; null else.
 Json number_or_null(double value);
-Json run_json_of(const RunStore::State& state, const std::string& why);
+// The words of `dedloc why --json`, its seconds in an object of their own.
+Json json_of(const monitor::Why& why);
+Json json_of(const ReplayAt& at);
+Json run_json_of(const RunStore::State& state);
 Json peers_json_of(const RunStore::State& state);
 Json series_json_of(const RunStore::State& state);
 Json rounds_json_of(const RunStore::State& state);

@@ -17,7 +17,7 @@ double steady_now() {
         .count();
 }
 
-// As the event log has it, with its number before and its tone.
+// The event as the log writes it, behind its number and tone.
 std::string numbered_json(std::uint64_t number, const events::Event& event) {
     const auto tone = monitor::tone_of(event);
     const std::string begin = fmt::format(R"({{"number":{},"tone":"{}","routine":{},)",
@@ -141,16 +141,20 @@ void RunStore::State::add_shares(const events::Event& event, const events::StepM
     for (const events::StepShare& share : *step.shares) {
         if (!(share.samples > 0)) continue;
         seen.shares.push_back({share.peer, share.samples});
-        if (ledger.size() < ledger_peers_max || ledger.contains(share.peer))
-            ledger[share.peer] += share.samples;
-        else
-            ledger_others += share.samples;
+        credit(share.peer, share.samples);
     }
     certified.push_back(std::move(seen));
     keep_newest(certified, monitor::why_steps_max);
 }
 
-// One that was not heard of for longest gives way.
+void RunStore::State::credit(const PeerId& peer, double samples) {
+    if (ledger.size() < ledger_peers_max || ledger.contains(peer))
+        ledger[peer] += samples;
+    else
+        ledger_others += samples;
+}
+
+// Where there are too many notes, the peer that was not heard of for longest loses its own.
 PeerNotes& RunStore::State::notes_of(const PeerId& peer) {
     const PeerId& about = peer.is_empty() ? facts.us : peer;
     if (notes.size() >= noted_peers_max && !notes.contains(about))
@@ -167,23 +171,19 @@ void RunStore::State::note(const events::Event& event) {
         if (auto peer = PeerId::from_text(id.value_or(""))) {
             if (facts.us.is_empty() && facts.mode == Mode::replay) facts.us = *peer;
             notes_of(*peer).here = true;
-            if (name) notes_of(*peer).name = *name;
             if (name) names.set_name(*peer, *name);
         }
     };
     if (const auto* began = event.as<events::RunStarted>()) own_name(began->id, began->name);
     if (const auto* came = event.as<events::Joined>()) own_name(came->id, came->name);
     if (const auto* joined = event.as<events::PeerJoined>()) {
-        PeerNotes& peer = notes_of(event.peer);
-        peer.here = true;
-        if (joined->name) peer.name = *joined->name;
+        notes_of(event.peer).here = true;
         if (joined->name) names.set_name(event.peer, *joined->name);
     }
     if (event.is<events::PeerLeft, events::PeerLost, events::Left>())
         notes_of(event.peer).here = false;
     if (const auto* seen = event.as<events::PersonSeen>()) {
-        PeerNotes& peer = notes_of(event.peer);
-        peer.person = seen->person;
+        notes_of(event.peer).person = seen->person;
         names.set_person(event.peer.is_empty() ? facts.us : event.peer, seen->person);
     }
     if (is_trouble(event)) notes_of(event.peer).error = event;
@@ -235,7 +235,6 @@ void RunStore::update(Look look) {
             s.timeline.erase(std::ranges::min_element(
                 s.timeline, {}, [](const auto& entry) { return entry.second.back().to; }));
         s.look = std::move(look);
-        s.looked = true;
         s.changed();
     }
     s.news.notify_all();
@@ -247,12 +246,7 @@ void RunStore::add_history(const monitor::RunHistory& history) {
     for (const monitor::CertifiedStep& step : history.steps) {
         if (s.ledger_first && step.step >= *s.ledger_first) continue;  // counted already
         s.has_shares = true;
-        for (const auto& share : step.shares) {
-            if (s.ledger.size() < ledger_peers_max || s.ledger.contains(share.peer))
-                s.ledger[share.peer] += share.samples;
-            else
-                s.ledger_others += share.samples;
-        }
+        for (const auto& share : step.shares) s.credit(share.peer, share.samples);
     }
     for (const auto& [peer, person] : history.persons) s.names.set_name(peer, person);
     s.changed();
@@ -280,7 +274,7 @@ void RunStore::reset() {
         s.seconds_seen = {};
         s.kinds.clear();
         s.why = monitor::WhyEvents(s.facts.run);
-        s.why_text = "null";
+        s.why_json = nullptr;
         ++s.generation;
         s.changed();
     }
@@ -329,12 +323,12 @@ std::string RunStore::run_json() {
         const std::vector<monitor::CertifiedStep> certified(s.certified.begin(), s.certified.end());
         // Planning takes a while; who trains is not kept waiting by it.
         lock.unlock();
-        std::string text = monitor::to_json(monitor::explain(why.facts(certified)));
+        Json json = json_of(monitor::explain(why.facts(certified)));
         lock.lock();
-        s.why_text = std::move(text);
+        s.why_json = std::move(json);
         s.changed();
     }
-    return text_of(s, "run", [&s] { return run_json_of(s, s.why_text); });
+    return text_of(s, "run", [&s] { return run_json_of(s); });
 }
 
 std::string RunStore::peers_json() {
@@ -396,7 +390,7 @@ std::string RunStore::events_json(std::uint64_t after, std::size_t limit) {
 
 RunStore::Version RunStore::version() {
     const std::lock_guard lock(state_->mutex);
-    return {state_->changes, state_->generation, state_->over};
+    return state_->version();
 }
 
 RunStore::Version RunStore::wait_for_news(std::uint64_t changes, double seconds) {
@@ -404,7 +398,7 @@ RunStore::Version RunStore::wait_for_news(std::uint64_t changes, double seconds)
     state_->news.wait_for(lock, std::chrono::duration<double>(seconds), [&] {
         return state_->changes != changes || state_->over;
     });
-    return {state_->changes, state_->generation, state_->over};
+    return state_->version();
 }
 
 std::string RunStore::end_reason() {
@@ -422,10 +416,7 @@ RunStore::Sums RunStore::sums() {
               .evaluated = s.evaluated,
               .steps = s.steps_seen,
               .samples = s.samples_seen,
-              .computing_s = s.seconds_seen.computing_s,
-              .waiting_s = s.seconds_seen.waiting_s,
-              .averaging_s = s.seconds_seen.averaging_s,
-              .applying_s = s.seconds_seen.applying_s,
+              .seconds = s.seconds_seen,
               .up_mbit = s.look.up_mbit,
               .down_mbit = s.look.down_mbit,
               .paused = s.look.paused,

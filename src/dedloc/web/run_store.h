@@ -104,7 +104,7 @@ class RunStore final : public events::EventSink {
     std::string rounds_json();
     std::string flows_json();
     std::string events_json(std::uint64_t after, std::size_t limit);
-    // Stretches that changed since `tick`, which becomes the present one; empty: none.
+    // Stretches that changed since `tick` (Version), which becomes the present one; empty: none.
     std::string timeline_json(std::uint64_t& tick);
 
     struct NumberedEvent {
@@ -125,6 +125,7 @@ class RunStore final : public events::EventSink {
         std::uint64_t changes = 0;
         std::uint64_t generation = 0;  // of reset()
         bool over = false;
+        std::uint64_t tick = 0;  // of update()
     };
     Version version();
     // Returns when there is news since `changes`, or after `seconds`.
@@ -140,10 +141,7 @@ class RunStore final : public events::EventSink {
         std::optional<events::Evaluated> evaluated;
         std::uint64_t steps = 0;  // events
         double samples = 0;
-        double computing_s = 0;
-        double waiting_s = 0;
-        double averaging_s = 0;
-        double applying_s = 0;
+        monitor::StepParts seconds{};  // of those steps
         double up_mbit = 0;
         double down_mbit = 0;
         bool paused = false;

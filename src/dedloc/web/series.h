@@ -32,6 +32,8 @@ class Series {
     void add(const Point& point);
     // Oldest first.
     std::vector<Point> points() const;
+    // The newest; of a series that has one.
+    const Point& last() const { return newest_ ? *newest_ : kept_.back(); }
     std::uint64_t seen() const { return seen_; }
     std::uint64_t kept_every() const { return kept_every_; }
 

@@ -38,7 +38,7 @@ double steady_seconds_of_server() {
 }
 
 // A thread a connection, as a stream keeps one for as long as it is looked at; none before the
-// first. Who accepts waits while all are at work and enough connections wait.
+// first. The thread that accepts waits while all are at work and enough connections wait.
 class ConnectionThreads final : public httplib::TaskQueue {
   public:
     void enqueue(std::function<void()> work) override {
@@ -326,7 +326,7 @@ Result<std::unique_ptr<Server>> Server::start(RunStore& store,
     state->set_up();
     DEDLOC_TRY_VOID(state->bind());
     state->thread = std::thread([http = &state->http] { http->listen_after_bind(); });
-    // Before that stop() would do nothing.
+    // Until the server runs, stop() would do nothing.
     while (!state->http.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return std::unique_ptr<Server>(new Server(std::move(state)));
 }

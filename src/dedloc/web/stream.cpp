@@ -15,10 +15,11 @@ std::string message(std::string_view event, std::string_view data) {
 
 EventStream::EventStream(RunStore& store, std::optional<std::uint64_t> after) : store_(store) {
     const RunStore::Events none = store.events_after(~std::uint64_t{0}, 0);
-    // A number of an earlier process, which had more events.
+    // The viewer's number may be of an earlier process, which had more events.
     after_ = after && *after <= none.newest ? *after : none.newest;
-    generation_ = store.version().generation;
-    (void)store.timeline_json(tick_);
+    const RunStore::Version version = store.version();
+    generation_ = version.generation;
+    tick_ = version.tick;
 }
 
 void EventStream::add_events(std::string& text) {

@@ -29,7 +29,7 @@ class EventStream {
 
     // `now`: steady seconds.
     std::string take(double now);
-    // It has said that the run is over.
+    // Has the stream said that the run is over?
     bool is_over() const { return over_; }
     std::uint64_t seen_changes() const { return changes_; }
 
