@@ -1,7 +1,7 @@
 // Why a step takes as long as it does, and what would help: what `dedloc why` says.
 
 import { by, make, sentence, setText, show } from "./dom.js";
-import { duration, percent, plural } from "./format.js";
+import { duration, plural, wholePercent } from "./format.js";
 import { listen, store } from "./store.js";
 
 // An observer cannot tell what the rest of a step is.
@@ -14,8 +14,7 @@ function withCode(words) {
 }
 
 const seenBy = (why) => (why.seen_by ? `, as ${why.seen_by} sees it` : "");
-// Whole percents.
-const share = (part, whole) => (whole > 0 ? Math.round((part / whole) * 100) / 100 : 0);
+const share = (part, whole) => (whole > 0 ? part / whole : 0);
 
 let drawn = "";
 
@@ -38,7 +37,7 @@ listen(["run"], () => {
     { class: "stacked", "aria-hidden": "true" },
     ...parts.map((part, n) => {
       const piece = make("i", { class: part === "rest" ? "other" : part });
-      piece.style.flexGrow = whole > 0 ? seconds[n] / whole : 0;
+      piece.style.flexGrow = share(seconds[n], whole);
       return piece;
     }),
   );
@@ -50,7 +49,7 @@ listen(["run"], () => {
         "li",
         {},
         make("i", { class: part === "rest" ? "other" : part }),
-        `${part} ${duration(seconds[n])} (${percent(share(seconds[n], whole))})`,
+        `${part} ${duration(seconds[n])} (${wholePercent(share(seconds[n], whole))})`,
       ),
     ),
   );

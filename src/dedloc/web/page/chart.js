@@ -180,13 +180,7 @@ export class LineChart {
     for (const at of y_ticks) {
       const y = this.y(at);
       drawn.push(
-        makeSvg("line", {
-          class: "grid",
-          x1: margin.left,
-          x2: this.width - margin.right,
-          y1: y,
-          y2: y,
-        }),
+        this.across("grid", y),
         makeSvg("text", { x: margin.left - 7, y: y + 4, "text-anchor": "end" }, short(at)),
       );
     }
@@ -200,18 +194,7 @@ export class LineChart {
         ),
       );
     }
-    if (what.goal) {
-      const y = this.y(what.goal);
-      drawn.push(
-        makeSvg("line", {
-          class: "goal",
-          x1: margin.left,
-          x2: this.width - margin.right,
-          y1: y,
-          y2: y,
-        }),
-      );
-    }
+    if (what.goal) drawn.push(this.across("goal", this.y(what.goal)));
     for (const curve of this.curves) drawn.push(...this.curveLines(curve));
     this.cursor_line = makeSvg("line", {
       class: "cross",
@@ -221,6 +204,16 @@ export class LineChart {
     });
     drawn.push(this.cursor_line);
     return drawn;
+  }
+
+  across(kind, y) {
+    return makeSvg("line", {
+      class: kind,
+      x1: margin.left,
+      x2: this.width - margin.right,
+      y1: y,
+      y2: y,
+    });
   }
 
   curveLines(curve) {

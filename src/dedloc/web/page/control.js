@@ -89,14 +89,16 @@ async function limit(event) {
 
 // ---- people -------------------------------------------------------------------------------------
 
-const who = make("input", {
-  type: "text",
-  name: "who",
-  required: true,
-  maxlength: 64,
-  autocomplete: "off",
-  dir: "auto",
-});
+const nameField = (name) =>
+  make("input", {
+    type: "text",
+    name,
+    required: true,
+    maxlength: 64,
+    autocomplete: "off",
+    dir: "auto",
+  });
+const who = nameField("who");
 const invite_answer = answer();
 const invitation = make("textarea", {
   readonly: true,
@@ -135,14 +137,7 @@ async function copyInvitation() {
   }
 }
 
-const whom = make("input", {
-  type: "text",
-  name: "whom",
-  required: true,
-  maxlength: 64,
-  autocomplete: "off",
-  dir: "auto",
-});
+const whom = nameField("whom");
 const revoke_answer = answer();
 const revoke_form = make(
   "form",

@@ -2,7 +2,7 @@
 
 // 12345 → "12,345"; 0.043219 → "0.04322"; four digits that count, whole numbers as they are.
 export function number(value) {
-  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  if (!Number.isFinite(value)) return "–";
   if (Number.isInteger(value) && Math.abs(value) < 1e15) return value.toLocaleString("en");
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-4 || size >= 1e9)) return value.toExponential(3);
@@ -13,29 +13,34 @@ const digits = (size) => (size >= 1 ? Math.floor(Math.log10(size)) + 1 : 1);
 
 // 12345 → "12.3k", for axes and narrow cells.
 export function short(value) {
-  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  if (!Number.isFinite(value)) return "–";
   const size = Math.abs(value);
   if (size !== 0 && size < 1e-3) return value.toExponential(0);
-  for (const [unit, name] of [
-    [1e12, "T"],
-    [1e9, "G"],
-    [1e6, "M"],
-    [1e3, "k"],
-  ])
-    if (size >= unit) return `${trimmed(value / unit)}${name}`;
-  return trimmed(value);
+  const [unit, prefix] = scaleOf(size);
+  return `${trimmed(value / unit)}${prefix}`;
 }
 
 const trimmed = (value) => String(Number(value.toPrecision(3)));
 
+// [unit, prefix]: the largest that is no larger than `size`.
+const scales = [
+  [1e12, "T"],
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+];
+const scaleOf = (size) => scales.find(([unit]) => size >= unit) ?? [1, ""];
+
 export function percent(fraction) {
-  if (fraction === null || fraction === undefined || !Number.isFinite(fraction)) return "–";
+  if (!Number.isFinite(fraction)) return "–";
   return `${trimmed(fraction * 100)}\u00a0%`;
 }
 
+export const wholePercent = (fraction) => percent(Math.round(fraction * 100) / 100);
+
 // 3.2 → "3.2 s"; 4000 → "1 h 7 min".
 export function duration(seconds) {
-  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
+  if (!Number.isFinite(seconds)) return "–";
   if (seconds < 1e-3) return "0\u00a0s";
   if (seconds < 1) return `${Math.round(seconds * 1000)}\u00a0ms`;
   if (seconds < 60) return `${trimmed(seconds)}\u00a0s`;
@@ -51,25 +56,15 @@ export function duration(seconds) {
 export function rate(bytesPerSecond) {
   if (!bytesPerSecond || !Number.isFinite(bytesPerSecond)) return "–";
   const bits = bytesPerSecond * 8;
-  for (const [unit, name] of [
-    [1e9, "Gb/s"],
-    [1e6, "Mb/s"],
-    [1e3, "kb/s"],
-  ])
-    if (bits >= unit) return `${trimmed(bits / unit)}\u00a0${name}`;
-  return `${trimmed(bits)}\u00a0b/s`;
+  const [unit, prefix] = scaleOf(Math.min(bits, 1e9)); // no line is sold by the Tb/s
+  return `${trimmed(bits / unit)}\u00a0${prefix}b/s`;
 }
 
 export function bytes(count) {
-  if (count === null || count === undefined || !Number.isFinite(count)) return "–";
-  for (const [unit, name] of [
-    [1e12, "TB"],
-    [1e9, "GB"],
-    [1e6, "MB"],
-    [1e3, "kB"],
-  ])
-    if (count >= unit) return `${trimmed(count / unit)}\u00a0${name}`;
-  return `${count}\u00a0bytes`;
+  if (!Number.isFinite(count)) return "–";
+  if (count < 1e3) return `${count}\u00a0bytes`;
+  const [unit, prefix] = scaleOf(count);
+  return `${trimmed(count / unit)}\u00a0${prefix}B`;
 }
 
 const clock = new Intl.DateTimeFormat("en-GB", {
@@ -89,9 +84,6 @@ const day = new Intl.DateTimeFormat("en-GB", {
 // Seconds since 1970 → "14:03:22", on this computer's clock.
 export const atClock = (seconds) => (seconds ? clock.format(seconds * 1000) : "–");
 export const atDay = (seconds) => (seconds ? day.format(seconds * 1000) : "–");
-
-// The end of an id, which differs where its beginning is the same for all.
-export const shortId = (id) => (id && id.length > 10 ? `…${id.slice(-8)}` : id || "–");
 
 export const plural = (count, one, many = `${one}s`) =>
   `${number(count)} ${count === 1 ? one : many}`;

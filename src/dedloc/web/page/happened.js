@@ -61,22 +61,20 @@ let timer = null;
 
 function sayLater() {
   said ??= store.last_event;
+  if (timer) return;
   const news = store.told.list.filter(
     (event) => event.number > said && event.text && (event.tone ?? "neutral") !== "neutral",
   );
-  if (news.length === 0 || timer) return;
-  say();
+  if (news.length === 0) return;
+  say(news);
   timer = setTimeout(() => {
     timer = null;
     sayLater();
   }, said_every_ms);
 }
 
-// The two newest; how many more there were.
-function say() {
-  const news = store.told.list.filter(
-    (event) => event.number > said && event.text && (event.tone ?? "neutral") !== "neutral",
-  );
+// Says the two newest of `news`, and how many more there were.
+function say(news) {
   said = store.last_event;
   const words = news.slice(-2).map((event) => event.text);
   if (news.length > 2) words.unshift(`${news.length - 2} more events.`);

@@ -4,7 +4,7 @@ import { LineChart } from "./chart.js";
 import { by, setText, show } from "./dom.js";
 import { duration, number, percent, plural } from "./format.js";
 import { listen, store, touch } from "./store.js";
-import { measuresOf, Trace } from "./trace.js";
+import { addMeasures } from "./trace.js";
 
 const compared_max = 5; // colours there are, less this run's
 const line_max = 64 * 1024;
@@ -98,14 +98,9 @@ async function readLog(file) {
     } catch {
       return;
     }
-    peer =
-      (event.kind === "run_started" || event.kind === "joined") && !event.peer
-        ? (event.fields?.name ?? peer)
-        : peer;
-    for (const [name, value] of measuresOf(event)) {
-      if (!series.has(name)) series.set(name, new Trace());
-      series.get(name).add([event.time, event.fields.step ?? event.step, value]);
-    }
+    if ((event.kind === "run_started" || event.kind === "joined") && !event.peer)
+      peer = event.fields?.name ?? peer;
+    addMeasures(series, event);
   };
   const reader = file.stream().pipeThrough(new TextDecoderStream()).getReader();
   for (let part = await reader.read(); !part.done; part = await reader.read()) {

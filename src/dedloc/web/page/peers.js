@@ -3,15 +3,22 @@
 
 import { revoke } from "./control.js";
 import { by, make, name, sentence, setText, show } from "./dom.js";
-import { atClock, duration, number, percent, plural, rate, short } from "./format.js";
+import {
+  atClock,
+  duration,
+  number,
+  percent,
+  plural,
+  rate,
+  short,
+  wholePercent,
+} from "./format.js";
 import { listen, store } from "./store.js";
 import { Table } from "./table.js";
 
 const people_max = 200;
 
 const tag = (words, tone = "soft") => make("span", { class: `tag ${tone}` }, words);
-
-const wholePercent = (part) => percent(Math.round(part * 100) / 100);
 
 export function meter(part) {
   const inner = make("i");
@@ -131,6 +138,7 @@ const peers = new Table(
 );
 by("peers-table").append(peers.element);
 
+const isBanned = (peer) => peer.order?.order === "banned";
 const has_notes = (peer) => peer.order || peer.last_error || checksWords(peer.checks);
 
 const people = new Table(
@@ -181,11 +189,11 @@ const people = new Table(
 );
 by("people-table").append(people.element);
 
-listen(["peers", "run"], () => {
+listen(["peers"], () => {
   peers.update(store.peers);
   peers.showColumn("Notes", store.peers.some(has_notes));
   const here = store.peers.filter((peer) => !peer.gone);
-  const banned = store.peers.filter((peer) => peer.order?.order === "banned").length;
+  const banned = store.peers.filter(isBanned).length;
   setText(
     by("peers-words"),
     [
@@ -213,16 +221,13 @@ listen(["peers", "run"], () => {
       return {
         ...one,
         here: one.here ?? devices.filter((peer) => !peer.gone).length,
-        banned: devices.filter((peer) => peer.order?.order === "banned").length,
+        banned: devices.filter(isBanned).length,
         may_revoke: may_revoke && devices.every((peer) => !peer.is_us),
       };
     }),
   );
   people.showColumn("Admission", may_revoke);
-  people.showColumn(
-    "Bans",
-    store.peers.some((peer) => peer.order?.order === "banned"),
-  );
+  people.showColumn("Bans", store.peers.some(isBanned));
   const hidden = ledger.people.length - people_max;
   setText(
     by("people-words"),

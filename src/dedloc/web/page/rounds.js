@@ -2,7 +2,7 @@
 // to the millisecond and in four parts; the others' from what they say of themselves.
 
 import { by, make, makeSvg, name, setAttribute, setText } from "./dom.js";
-import { atClock, duration, number, percent } from "./format.js";
+import { atClock, duration, number, wholePercent } from "./format.js";
 import { clock, listen, nameOf, store, touch } from "./store.js";
 import { Table } from "./table.js";
 
@@ -26,7 +26,7 @@ by("phases").append(
   ),
 );
 
-// Where the log says so, a round's end is known and its parts lead up to it.
+// The parts of a round, which lead up to its end; none where the log does not tell them all.
 export function partsOf(round) {
   const seconds = [round.computing_s, round.waiting_s, round.averaging_s, round.applying_s];
   if (seconds.some((one) => !Number.isFinite(one))) return [];
@@ -157,7 +157,7 @@ function shares({ spans, from, to }) {
   if (!(all > 0)) return "nothing is known of this time";
   return phases
     .filter((phase) => sums.has(phase))
-    .map((phase) => `${phase} ${percent(Math.round((sums.get(phase) / all) * 100) / 100)}`)
+    .map((phase) => `${phase} ${wholePercent(sums.get(phase) / all)}`)
     .join(", ");
 }
 
@@ -244,8 +244,8 @@ const table = new Table(
 by("rounds-table").append(table.element);
 
 listen(["rounds"], draw);
-for (const id of ["window", "rounds-details"])
-  by(id).addEventListener(id === "window" ? "change" : "toggle", () => touch("rounds"));
+by("window").addEventListener("change", () => touch("rounds"));
+by("rounds-details").addEventListener("toggle", () => touch("rounds"));
 setInterval(
   () => by("live").dataset.state === "live" && !store.run?.replay && touch("rounds"),
   every_ms,

@@ -1,7 +1,7 @@
 // The store: all that the page knows of the run, bounded, and who wants to hear that it changed.
 // The page draws at most four times a second, and not while nobody sees it.
 
-import { measuresOf, Newest, Trace } from "./trace.js";
+import { addMeasures, Newest, Trace } from "./trace.js";
 
 const rounds_max = 200;
 const stretches_max = 256;
@@ -81,7 +81,7 @@ export function takePeers(told) {
 export function takeSeries(told) {
   store.series = new Map(Object.entries(told.series).map(([name, one]) => [name, new Trace(one)]));
   store.series_last = told.last ?? store.last_event;
-  for (const event of heardAfter(store.series_last)) addMeasures(event);
+  for (const event of heardAfter(store.series_last)) addMeasures(store.series, event);
   touch("series");
 }
 
@@ -121,26 +121,18 @@ export function takeEvents(told) {
   touch("events");
 }
 
-// A new one, of the stream.
+// A new event, from the stream.
 export function takeEvent(event) {
   if (event.number <= store.last_event) return;
   store.last_event = event.number;
   keepEvent(event);
-  if (event.number > store.series_last) addMeasures(event);
+  if (event.number > store.series_last && addMeasures(store.series, event)) touch("series");
   if (event.number > store.rounds_last) addRound(event);
   touch("events");
 }
 
 function keepEvent(event) {
   (event.routine ? store.routine : store.told).add(event);
-}
-
-function addMeasures(event) {
-  for (const [name, value] of measuresOf(event)) {
-    if (!store.series.has(name)) store.series.set(name, new Trace());
-    store.series.get(name).add([event.time, event.fields.step ?? event.step, value]);
-    touch("series");
-  }
 }
 
 // Rounds as /api/rounds has them: what the leader planned comes from the plan before the step.

@@ -42,7 +42,7 @@ export class Newest {
 }
 
 // Which measures an event tells: their names, as /api/series has them, and values.
-export function measuresOf(event) {
+function measuresOf(event) {
   const fields = event.fields ?? {};
   const told = [];
   const names =
@@ -50,6 +50,16 @@ export function measuresOf(event) {
   for (const [field, name] of Object.entries(names))
     if (Number.isFinite(fields[field])) told.push([name, fields[field]]);
   return told;
+}
+
+// Adds an event's measures to `series`, name → Trace; answers whether there were any.
+export function addMeasures(series, event) {
+  const told = measuresOf(event);
+  for (const [name, value] of told) {
+    if (!series.has(name)) series.set(name, new Trace());
+    series.get(name).add([event.time, event.fields.step ?? event.step, value]);
+  }
+  return told.length > 0;
 }
 
 const of_steps = {
