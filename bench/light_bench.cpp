@@ -10,15 +10,16 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <fmt/format.h>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "dedloc/base/random.h"
 #include "dedloc/codec/codec.h"
+#include "dedloc/measure/median.h"
 #include "dedloc/replica/unsent_gradients.h"
 
 #include "bench/cpu_seconds.h"
@@ -36,8 +37,7 @@ double median_ns(int calls, std::size_t elements, const std::function<void()>& c
         call();
         ns.push_back((bench::cpu_seconds() - begin) * 1e9 / static_cast<double>(elements));
     }
-    std::nth_element(ns.begin(), ns.begin() + calls / 2, ns.end());
-    return ns[static_cast<std::size_t>(calls / 2)];
+    return measure::median(std::move(ns));
 }
 
 }  // namespace

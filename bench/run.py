@@ -15,6 +15,7 @@ was missed (a sentence says which). Ended by SIGTERM or SIGHUP it leaves no proc
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import signal
@@ -322,22 +323,47 @@ def plain_steps(text: str) -> list[turns.Step]:
     return [turns.Step(*step) for step in zip(printed["ends"], printed["seconds"])]
 
 
+def solo_host(setup: Setup, folder: str, steps: int, threads: int) -> list[str]:
+    """The command of solo's run, of so many steps, up to the peer's folder."""
+    text = (Path(__file__).parent / "solo.toml").read_text(encoding="utf-8")
+    run_file = Path(folder) / "solo.toml"
+    run_file.write_text(text.replace("steps = 40", f"steps = {steps}"), encoding="utf-8")
+    return [str(setup.program("dedloc")), "host", str(run_file), "--threads", str(threads),
+            "--listen", "127.0.0.1:0", "--quiet", "--json", "--dir"]
+
+
+def solo_turns(commands: list[list[str]], outputs: list[int],
+               environment: dict[str, str]) -> list[list[turns.Turn]]:
+    try:
+        return turns.run_in_turns(commands, outputs, environment, SOLO_TURN_SECONDS, 600)
+    except subprocess.SubprocessError as error:
+        raise BenchError(str(error)) from None
+
+
+def by_median_step(setup: Setup, bench: str, anchor: str,
+                   steps_of: Callable[[int], tuple[list[float], list[float]]], **more) -> dict:
+    """Samples/s of us and of the anchor, each program started several times. `steps_of` makes so
+    many steps of both in turns and tells their seconds."""
+    values, anchors = [], []
+    for _ in range(1 if setup.quick else SOLO_STARTS):
+        ours, theirs = steps_of(60 if setup.quick else SOLO_STEPS)
+        values += ours
+        anchors += theirs
+    if not values or not anchors:
+        raise BenchError(f"no turn had a whole step: this machine is too slow for {bench}")
+    return measure(bench, BATCH / statistics.median(values), "samples/s", anchor,
+                   BATCH / statistics.median(anchors), **more, steps=[len(values), len(anchors)],
+                   ratio_of_means=round(statistics.mean(anchors) / statistics.mean(values), 4))
+
+
 def solo_steps(setup: Setup, threads: int, steps: int) -> tuple[list[float], list[float]]:
     """Seconds of steps that nobody interrupted: ours, and the plain loop's."""
-    text = (Path(__file__).parent / "solo.toml").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="dedloc-bench-") as folder, \
             tempfile.TemporaryFile("w+") as printed:
-        run_file = Path(folder) / "solo.toml"
-        run_file.write_text(text.replace("steps = 40", f"steps = {steps}"), encoding="utf-8")
-        ours = [str(setup.program("dedloc")), "host", str(run_file), "--dir", folder + "/peer",
-                "--threads", str(threads), "--listen", "127.0.0.1:0", "--quiet", "--json"]
+        ours = [*solo_host(setup, folder, steps, threads), folder + "/peer"]
         plain = [str(setup.program("plain_loop")), "--steps", str(steps), "--threads", str(threads)]
-        try:
-            ran = turns.run_in_turns([ours, plain], [subprocess.DEVNULL, printed.fileno()],
-                                     dict(os.environ, OMP_NUM_THREADS=str(threads)),
-                                     SOLO_TURN_SECONDS, 600)
-        except subprocess.SubprocessError as error:
-            raise BenchError(str(error)) from None
+        ran = solo_turns([ours, plain], [subprocess.DEVNULL, printed.fileno()],
+                         dict(os.environ, OMP_NUM_THREADS=str(threads)))
         printed.seek(0)
         return (turns.whole_steps(hosted_steps(Path(folder) / "peer"), ran[0]),
                 turns.whole_steps(plain_steps(printed.read()), ran[1]))
@@ -348,34 +374,19 @@ def solo(setup: Setup) -> list[dict]:
     loop; the demo's CNN, batch 256, target 1,024, equal threads; samples/s by the median step. In
     turns of a second, each program started several times."""
     threads = cores()
-    values, anchors = [], []
-    for _ in range(1 if setup.quick else SOLO_STARTS):
-        value, anchor = solo_steps(setup, threads, 60 if setup.quick else SOLO_STEPS)
-        values += value
-        anchors += anchor
-    if not values or not anchors:
-        raise BenchError("no turn had a whole step: this machine is too slow for solo")
-    return [measure("solo", BATCH / statistics.median(values), "samples/s", "plain libtorch loop",
-                    BATCH / statistics.median(anchors), threads=threads,
-                    steps=[len(values), len(anchors)],
-                    ratio_of_means=round(statistics.mean(anchors) / statistics.mean(values), 4))]
+    return [by_median_step(setup, "solo", "plain libtorch loop",
+                           functools.partial(solo_steps, setup, threads), threads=threads)]
 
 
 def watched_steps(setup: Setup, viewers: int, steps: int) -> tuple[list[float], list[float]]:
     """Seconds of steps of a peer with so many viewers of its page, and of one without a page."""
-    text = (Path(__file__).parent / "solo.toml").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="dedloc-bench-") as folder:
-        run_file = Path(folder) / "solo.toml"
-        run_file.write_text(text.replace("steps = 40", f"steps = {steps}"), encoding="utf-8")
-        command = [str(setup.program("dedloc")), "host", str(run_file), "--threads", str(cores()),
-                   "--listen", "127.0.0.1:0", "--quiet", "--json", "--dir"]
+        command = solo_host(setup, folder, steps, cores())
         looking = Viewers(Path(folder) / "seen", viewers)
         try:
-            ran = turns.run_in_turns(
+            ran = solo_turns(
                 [[*command, folder + "/seen", "--web", "0"], [*command, folder + "/unseen"]],
-                [subprocess.DEVNULL] * 2, dict(os.environ), SOLO_TURN_SECONDS, 600)
-        except subprocess.SubprocessError as error:
-            raise BenchError(str(error)) from None
+                [subprocess.DEVNULL] * 2, dict(os.environ))
         finally:
             looking.close()
         if looking.received == 0:
@@ -389,17 +400,8 @@ def web(setup: Setup) -> Iterator[dict]:
     without a page: samples/s by the median step, as in solo. The viewers' own reading is the
     machine's, too."""
     for name, viewers in (("web", 1), ("web_50", 50)):
-        values, anchors = [], []
-        for _ in range(1 if setup.quick else SOLO_STARTS):
-            value, anchor = watched_steps(setup, viewers, 60 if setup.quick else SOLO_STEPS)
-            values += value
-            anchors += anchor
-        if not values or not anchors:
-            raise BenchError("no turn had a whole step: this machine is too slow for web")
-        yield measure(name, BATCH / statistics.median(values), "samples/s", "without a page",
-                      BATCH / statistics.median(anchors), viewers=viewers,
-                      steps=[len(values), len(anchors)],
-                      ratio_of_means=round(statistics.mean(anchors) / statistics.mean(values), 4))
+        yield by_median_step(setup, name, "without a page",
+                             functools.partial(watched_steps, setup, viewers), viewers=viewers)
 
 
 def plan(setup: Setup) -> list[dict]:

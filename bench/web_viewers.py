@@ -42,7 +42,7 @@ class Viewers:
                 if address:
                     self._read(address[1], int(address[2]), address[3])
             except (OSError, http.client.HTTPException):
-                pass  # not there yet, stopped for its rival's turn, or at its end
+                pass  # the peer is not there yet, stopped for its rival's turn, or at its end
             time.sleep(0.05)
 
     def _read(self, host: str, port: int, token: str) -> None:
