@@ -79,7 +79,8 @@ upgrade_works() {
         ! find /usr/share/doc -name dedloc-was | grep . && dedloc version && dpkg --audit &&
         [[ -z $(dpkg --audit) ]]
 }
-# Its commands, here: this root is what its base is. $1: the instruction.
+# Prints the commands of the container file's instruction $1. They run here, as this root is what
+# the image is based on.
 of_container_file() {
     sed -n "/^$1 /,/[^\\]\$/p" packaging/Containerfile | sed "1s/^$1 //"
 }

@@ -8,6 +8,7 @@
 # "failed": …}. Exit status: 0, or 1 if one failed; 77 where no bare root can be made.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+source tools/needs.sh
 json= packages=
 for word in "$@"; do
     case $word in
@@ -18,14 +19,10 @@ for word in "$@"; do
 done
 tools/bare_root.sh --check
 share=$(mktemp -d)
-host=
-end() {
-    [[ -z $host ]] || kill "$host" 2>/dev/null || true
-    rm -rf "$share"
-}
-trap end EXIT
+source tests/package/beside.sh
 if [[ -z $packages ]]; then
     packages=$share/packages
+    install_missing "${needs_release[@]}" >&2
     cmake --build build/release --target dedloc dedloc_shared >"$share/build.log" || {
         tail -n 20 "$share/build.log" >&2
         exit 1
@@ -38,16 +35,6 @@ if [[ -z $packages ]]; then
 fi
 [[ $packages == "$share/packages" ]] || cp -r "$packages" "$share/packages"
 cp tests/package/inside.sh packaging/run.toml "$share/"
-build/release/bin/dedloc host packaging/run.toml --dir "$share/host" --listen 127.0.0.1:0 --plain \
-    --threads 1 >"$share/host.log" 2>&1 &
-host=$!
-for _ in $(seq 300); do
-    [[ -s $share/host/join.txt ]] && break
-    sleep 0.1
-done
-SHARE=$share LIMIT=${LIMIT:-1500} tools/bare_root.sh bash /share/inside.sh >&2 || true
-failed=$(grep -c ^failed "$share/results" || true)
-passed=$(grep -c ^passed "$share/results" || true)
-grep -qx 'passed  the end' "$share/results" || failed=$((failed + 1))
-[[ -z $json ]] || echo "{\"passed\": $passed, \"failed\": $failed}"
-((failed == 0))
+begin_host packaging/run.toml
+try_in_root /share/inside.sh 1500
+end_with_counts

@@ -22,7 +22,7 @@ folder=$(mktemp -d /var/tmp/dedloc-again.XXXXXX)
 trap 'rm -rf "$folder"' EXIT
 git clone -q . "$folder"
 git -C "$folder" checkout -q --detach "$(git rev-parse HEAD)"
-# Tools and PyTorch lie in build/, and are what they were.
+# The clone gets the tools and the PyTorch of this checkout's build/.
 CCACHE_DISABLE=1 PYTHON=$python unshare --mount --propagation private bash -ec '
     for kept in pytorch release-tools; do
         [ -d "build/$kept" ] || continue

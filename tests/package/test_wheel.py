@@ -21,21 +21,7 @@ DIST = Path(os.environ.get("DEDLOC_DIST", "."))
 TORCH = os.environ.get("DEDLOC_TEST_TORCH", "")  # a Python that has the PyTorch
 FIRST_SAMPLE_S = 60  # from the beginning of `pip install`
 SIZE_MAX = 20_000_000
-RUN = """name = "wheel"
-[task]
-kind = "vision_classifier"
-model = "small_cnn"
-data = "fashion-mnist"
-[batch]
-target = 512
-micro = 16
-[schedule]
-peak = 0.01
-[evaluate]
-every = 0
-[checkpoint]
-every = 0
-"""
+RUN = Path(__file__).with_name("classifier.toml").read_text(encoding="utf-8")
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ for word in "$@"; do
     *) folder=$word ;;
     esac
 done
+install_missing dataset-fashion-mnist python3-venv >&2
 python=$(python_with_pytorch)
 DEDLOC=$PWD/build/release/bin/dedloc DEDLOC_DIST=$(realpath "$folder") \
     DEDLOC_TEST_TORCH=$(realpath -s "$python") exec python3 tests/package/test_wheel.py "${json[@]}"

@@ -35,7 +35,7 @@ in_older() {
 }
 
 build_older() { # NAME: what the programs are called here
-    # Its own list of packages: it links what this commit does without.
+    # The older commit has its own list of packages: it links what this one does without.
     in_older bash -c 'source tools/needs.sh && install_missing "${needs_build[@]}" &&
         cmake --preset release -DDEDLOC_TESTS=OFF &&
         cmake --build --preset release --target dedloc -j "$0"' "$(build_jobs)" \
