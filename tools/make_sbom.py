@@ -2,7 +2,7 @@
 
     tools/make_sbom.py BUILD FILE      BUILD: build/release; FILE: SBOM.json, in SPDX 2.3
 
-It tells no time but the commit's (SOURCE_DATE_EPOCH): the same build, the same bytes.
+The file tells no time but the commit's (SOURCE_DATE_EPOCH): the same build, the same bytes.
 """
 
 from __future__ import annotations

