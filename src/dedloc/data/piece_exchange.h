@@ -86,7 +86,6 @@ class PieceExchange {
 
     bool has_stopped() const { return stopped_; }  // any thread
 
-    const Catalogue& catalogue() const { return *options_.catalogue; }
     ExchangeStats stats() const;
 
     struct Served;

@@ -21,7 +21,7 @@ class CapSetting {
   public:
     using Caps = std::function<runtime::LineCaps(WallSeconds)>;
 
-    // As --max-up and --max-down are written; empty: no cap.
+    // The texts are those of --max-up and --max-down; an empty one is no cap.
     static Result<std::shared_ptr<CapSetting>> make(std::string max_up, std::string max_down) {
         auto setting = std::make_shared<CapSetting>();
         DEDLOC_TRY_VOID(setting->set(max_up, max_down));
@@ -32,7 +32,8 @@ class CapSetting {
         const std::lock_guard lock(mutex_);
         return caps_ ? caps_(now) : runtime::LineCaps{};
     }
-    // Written alike; empty: that one stays. Errors: bad_input; then both stay.
+    // The texts are written alike; the cap of an empty one stays. Errors: bad_input; then both
+    // stay.
     Ok set(const std::string& max_up, const std::string& max_down) {
         const std::lock_guard lock(mutex_);
         const std::string up = max_up.empty() ? up_ : max_up;

@@ -22,7 +22,7 @@ inline constexpr const char* trainer_torch_file = "dedloc-trainer.torch";
 // by itself.
 Result<std::string> libtorch_for(const std::string& programs);
 
-// So that the trainer beside this program finds it.
+// Tells the trainer beside this program where libtorch is.
 Ok prepare_libtorch();
 
 }  // namespace dedloc::peer

@@ -167,7 +167,8 @@ class PeerRun {
     Ok carry_out(const ControlRequest& request);
     void update_web(const monitor::RunView& view);
     std::optional<Failure> fetch_missing_files();
-    std::optional<Failure> fetch(const tasks::MissingFile& wanted);
+    // True: the file is here now. False: no peer has it.
+    Outcome<bool> fetch(const tasks::MissingFile& wanted);
     std::optional<Failure> prepare_newcomer();
     Result<std::shared_ptr<const tasks::TrainingTask>> task_here();
     std::optional<Failure> make_task();
@@ -242,24 +243,24 @@ tasks::TaskOptions PeerRun::task_options() const {
 
 // Files that peers have not got, either, this machine may still be able to make by itself.
 std::optional<Failure> PeerRun::fetch_missing_files() {
-    std::optional<Digest> before;
-    while (true) {
-        const auto missing = tasks::missing_file(run_file().task, task_options());
-        if (!missing) return failure(missing.error());
-        if (!*missing || (*missing)->hash == before) return std::nullopt;
-        before = (*missing)->hash;
-        if (auto failed = fetch(**missing)) return failed;
+    const auto missing = tasks::missing_files(run_file().task, task_options());
+    if (!missing) return failure(missing.error());
+    for (const tasks::MissingFile& wanted : *missing) {
+        auto is_here = fetch(wanted);
+        if (!is_here) return is_here.failure();
+        if (!*is_here) break;
     }
+    return std::nullopt;
 }
 
-std::optional<Failure> PeerRun::fetch(const tasks::MissingFile& wanted) {
+Outcome<bool> PeerRun::fetch(const tasks::MissingFile& wanted) {
     screen_.say(fmt::format("fetching the {} of the run …", wanted.what));
     const auto fetched = collab::fetch_attachment(
         node_, input_.invitation, wanted.hash, wanted.bytes_max, file_patience);
     if (!fetched) {
         if (fetched.error().kind() == ErrorKind::denied) return failure(fetched.error());
         announce(events::FileMissing{}, fetched.error().message());
-        return std::nullopt;
+        return false;
     }
     if (const Ok kept = tasks::keep_file(run_file().task, wanted, *fetched); !kept)
         return failure(ExitCode::disk, kept.error());
@@ -268,18 +269,19 @@ std::optional<Failure> PeerRun::fetch(const tasks::MissingFile& wanted) {
              "fetched the {} of the run ({} bytes) from its peers; it is in this user's cache",
              wanted.what,
              fetched->size()));
-    return std::nullopt;
+    return true;
 }
 
 // A newcomer needs this before its model is made.
 std::optional<Failure> PeerRun::prepare_newcomer() {
-    if (data_.is_shared() && !data_.has_own_files()) {
+    const bool takes_data = data_.is_shared() && !data_.has_own_files();
+    if (takes_data) {
         const auto say = [this](const std::string& text) { screen_.say(text); };
         if (auto refused = agree_on_data(run_file().task, options_, input_.opened.directory, say))
             return refused;
     }
     if (auto failed = fetch_missing_files()) return failed;
-    if (!data_.is_shared() || data_.has_own_files()) return std::nullopt;
+    if (!takes_data) return std::nullopt;
     if (const Ok taken = data_.take(*fan_); !taken) return failure(taken.error());
     return std::nullopt;
 }
@@ -437,7 +439,7 @@ std::optional<Failure> PeerRun::start_web() {
     return std::nullopt;
 }
 
-// Asked on another thread, or by a command; carried out here.
+// Another thread or a command asks for it; the main thread carries it out.
 Ok PeerRun::carry_out(const ControlRequest& request) {
     if (request.action == "limit") {
         if (!input_.opened.caps)

@@ -65,7 +65,8 @@ class TextLeft final : public TextOfCatalogue {
 
 }  // namespace
 
-RunData::RunData(const collab::Node& node, data::ExchangeOptions options) : node_(node) {
+RunData::RunData(const collab::Node& node, data::ExchangeOptions options)
+    : node_(node), catalogue_(options.catalogue) {
     node_.run_on_network_thread([&] {
         exchange_ = std::make_unique<data::PieceExchange>(
             node_.environment(), node_.host(), std::move(options));
@@ -75,8 +76,7 @@ RunData::RunData(const collab::Node& node, data::ExchangeOptions options) : node
 Task<void> RunData::stop() { co_await exchange_->stop(); }
 
 std::shared_ptr<text::SharedBlocks> RunData::text() const {
-    auto catalogue = std::make_shared<const data::Catalogue>(exchange_->catalogue());
-    return std::make_shared<ExchangedText>(node_, *exchange_, std::move(catalogue));
+    return std::make_shared<ExchangedText>(node_, *exchange_, catalogue_);
 }
 
 void RunData::serve_with(std::shared_ptr<membership::Authorizer> authorizer) {

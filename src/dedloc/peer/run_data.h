@@ -32,6 +32,7 @@ class RunData final : public collab::Service {
 
   private:
     const collab::Node& node_;
+    std::shared_ptr<const data::Catalogue> catalogue_;
     std::unique_ptr<data::PieceExchange> exchange_;
 };
 

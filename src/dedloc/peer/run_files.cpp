@@ -1,7 +1,6 @@
 #include "dedloc/peer/run_files.h"
 
 #include <filesystem>
-#include <optional>
 
 #include "dedloc/base/file.h"
 #include "dedloc/base/log.h"
@@ -18,13 +17,7 @@ Ok keep_run_files(const std::string& peer_directory, const tasks::TrainingTask& 
         const std::string path = (folder / security::sha256(*file).hex()).string();
         const auto there = base::read_file(path, file->size());
         if (there && *there == as_text(*file)) continue;
-        std::error_code error;
-        fs::create_directories(folder, error);
-        if (error)
-            return make_error(ErrorKind::local_fault,
-                              "cannot make the folder {}: {}",
-                              folder.string(),
-                              error.message());
+        DEDLOC_TRY_VOID(text::make_folder(folder.string()));
         DEDLOC_TRY_VOID(text::write_file(path, as_text(*file)));
     }
     return {};
@@ -32,7 +25,8 @@ Ok keep_run_files(const std::string& peer_directory, const tasks::TrainingTask& 
 
 namespace {
 
-void restore(const std::string& checkpoint,
+// Whether a folder had it.
+bool restore(const std::string& checkpoint,
              const run::TaskConfig& task,
              const tasks::MissingFile& missing) {
     const fs::path own = checkpoint;
@@ -41,9 +35,10 @@ void restore(const std::string& checkpoint,
         const auto content = base::read_file(path, missing.bytes_max);
         if (!content) continue;
         const Ok kept = tasks::keep_file(task, missing, as_bytes(*content));
-        if (kept) return;
+        if (kept) return true;
         log(LogLevel::warning, "cli", "{} is of no use: {}", path, kept.error().message());
     }
+    return false;
 }
 
 }  // namespace
@@ -51,13 +46,10 @@ void restore(const std::string& checkpoint,
 Ok restore_run_files(const std::string& checkpoint,
                      const run::TaskConfig& task,
                      const tasks::TaskOptions& options) {
-    std::optional<Digest> before;
-    while (true) {
-        DEDLOC_TRY(const auto missing, tasks::missing_file(task, options));
-        if (!missing || missing->hash == before) return {};
-        before = missing->hash;
-        restore(checkpoint, task, *missing);
-    }
+    DEDLOC_TRY(const auto missing, tasks::missing_files(task, options));
+    for (const tasks::MissingFile& file : missing)
+        if (!restore(checkpoint, task, file)) break;
+    return {};
 }
 
 }  // namespace dedloc::peer

@@ -4,7 +4,7 @@
 // may be another one, and then no peer may be left that has it. So a peer keeps them in its own
 // folder as files/<hash>, and every copy that --publish makes has them inside.
 //
-// Blocks. Errors: local_fault; those of tasks::missing_file.
+// Blocks. Errors: local_fault; those of tasks::missing_files.
 
 #pragma once
 #include <string>

@@ -1,8 +1,5 @@
 #include "dedloc/tasks/data_section.h"
 
-#include <filesystem>
-
-#include "dedloc/base/file.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/tasks/text_section.h"
 #include "dedloc/text/cache.h"
@@ -12,37 +9,15 @@ namespace dedloc::tasks {
 
 namespace {
 
-namespace fs = std::filesystem;
+std::string name_in_cache(const Digest& name) { return "catalogues/" + name.hex(); }
 
-Result<std::string> catalogue_path(const Digest& name) {
-    DEDLOC_TRY(const std::string cache, text::default_cache_directory());
-    return cache + "/catalogues/" + name.hex();
-}
-
-Ok write_catalogue(const Digest& name, ByteView file) {
-    DEDLOC_TRY(const std::string path, catalogue_path(name));
-    std::error_code error;
-    fs::create_directories(fs::path(path).parent_path(), error);
-    if (error)
-        return make_error(ErrorKind::local_fault,
-                          "cannot make the folder {}: {}",
-                          fs::path(path).parent_path().string(),
-                          error.message());
-    return text::write_file(path, as_text(file));
-}
-
-// The hash in the run file, which was checked.
+// None: the run file leaves the catalogue to the host.
 Result<std::optional<Digest>> catalogue_name(const run::TaskConfig& task) {
     return hash_from("data.catalogue", data_keys(task).catalogue);
 }
 
-// Empty: it is not there, or damaged.
-std::optional<std::string> catalogue_in_cache(const Digest& name) {
-    const auto path = catalogue_path(name);
-    if (!path) return std::nullopt;
-    auto content = base::read_file(*path, data::catalogue_bytes_max);
-    if (!content || security::sha256(as_bytes(*content)) != name) return std::nullopt;
-    return *std::move(content);
+SharedBytes catalogue_in_cache(const Digest& name) {
+    return text::read_from_cache(name_in_cache(name), name, data::catalogue_bytes_max);
 }
 
 }  // namespace
@@ -74,28 +49,28 @@ Ok check_data(const run::TaskConfig& task) {
 Result<RunCatalogue> keep_catalogue(const data::Catalogue& catalogue) {
     RunCatalogue made;
     made.catalogue = std::make_shared<const data::Catalogue>(catalogue);
-    made.file = std::make_shared<const Bytes>(wire::encode(catalogue));
-    if (made.file->size() > data::catalogue_bytes_max)
+    made.file = SharedBytes(wire::encode(catalogue));
+    if (made.file.size() > data::catalogue_bytes_max)
         return make_error(ErrorKind::bad_input,
                           "the catalogue of this run's data has {} bytes, and {} are the most: "
                           "take fewer, larger files",
-                          made.file->size(),
+                          made.file.size(),
                           data::catalogue_bytes_max);
     made.name = security::sha256(*made.file);
-    if (!catalogue_in_cache(made.name)) DEDLOC_TRY_VOID(write_catalogue(made.name, *made.file));
+    if (!catalogue_in_cache(made.name))
+        DEDLOC_TRY_VOID(text::write_to_cache(name_in_cache(made.name), *made.file));
     return made;
 }
 
 Result<RunCatalogue> kept_catalogue(const run::TaskConfig& task) {
     DEDLOC_TRY(const auto name, catalogue_name(task));
-    const auto content = name ? catalogue_in_cache(*name) : std::nullopt;
-    if (!content)
+    RunCatalogue kept;
+    if (name) kept.file = catalogue_in_cache(*name);
+    if (!kept.file)
         return make_error(ErrorKind::not_found,
                           "the catalogue of this run's data is not on this machine; its peers have "
                           "it, and those who join fetch it");
-    RunCatalogue kept;
     kept.name = *name;
-    kept.file = std::make_shared<const Bytes>(to_bytes(*content));
     DEDLOC_TRY(data::Catalogue catalogue, data::parse_catalogue(*kept.file));
     kept.catalogue = std::make_shared<const data::Catalogue>(std::move(catalogue));
     return kept;
@@ -112,7 +87,7 @@ Result<std::optional<MissingFile>> missing_catalogue(const run::TaskConfig& task
 
 Ok keep_missing_catalogue(const MissingFile& missing, ByteView file) {
     DEDLOC_TRY_VOID(data::parse_catalogue(file));
-    return write_catalogue(missing.hash, file);
+    return text::write_to_cache(name_in_cache(missing.hash), file);
 }
 
 }  // namespace dedloc::tasks

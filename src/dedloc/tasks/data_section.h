@@ -56,14 +56,15 @@ Ok check_data(const run::TaskConfig& task);
 struct RunCatalogue {
     Digest name;
     std::shared_ptr<const data::Catalogue> catalogue;
-    std::shared_ptr<const Bytes> file;
+    SharedBytes file;
 };
-// Makes the one of what this machine shares, and keeps it in the cache.
+// Makes the file of what this machine shares, and keeps it in the cache.
 Result<RunCatalogue> keep_catalogue(const data::Catalogue& catalogue);
-// The run's own from the cache; not_found: it has to be fetched; bad_input: it makes no sense.
+// The run's catalogue, from the cache. not_found: it has to be fetched; bad_input: it makes no
+// sense.
 Result<RunCatalogue> kept_catalogue(const run::TaskConfig& task);
 
-// TaskKind::missing_file and keep_file, for the catalogue alone.
+// The catalogue's part of TaskKind::missing_files and keep_file.
 Result<std::optional<MissingFile>> missing_catalogue(const run::TaskConfig& task,
                                                      const TaskOptions& options);
 Ok keep_missing_catalogue(const MissingFile& missing, ByteView file);

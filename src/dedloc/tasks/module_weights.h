@@ -1,5 +1,6 @@
 // The weights of a module as a safetensors file: fp32 tensors under the names that they have in the
-// module. What BatchNorm counts in integers is no part of a state, and changes no answer.
+// module, or the same rounded to bf16. What BatchNorm counts in integers is no part of a state, and
+// changes no answer.
 //
 // Only for files that see libtorch. Thread: any. Cost: a copy of the weights.
 
@@ -20,12 +21,15 @@ class WeightsFile {
     void describe(const std::string& key, std::string value) {
         file_.metadata[key] = std::move(value);
     }
-    // Tensors of other types than fp32 are left out.
-    void add(const std::string& key, const torch::Tensor& tensor) {
+    // Tensors of other types than fp32 are left out. `as`: f32, or bf16, to which they are rounded.
+    void add(const std::string& key,
+             const torch::Tensor& tensor,
+             SafetensorsType as = SafetensorsType::f32) {
         if (tensor.scalar_type() != torch::kFloat32) return;
-        kept_.push_back(tensor.detach().cpu().contiguous());
+        const auto type = as == SafetensorsType::bf16 ? torch::kBFloat16 : torch::kFloat32;
+        kept_.push_back(tensor.detach().cpu().to(type).contiguous());
         const auto* bytes = static_cast<const std::uint8_t*>(kept_.back().data_ptr());
-        file_.tensors[key] = {.type = SafetensorsType::f32,
+        file_.tensors[key] = {.type = as,
                               .shape = kept_.back().sizes().vec(),
                               .data = ByteView(bytes, kept_.back().nbytes())};
     }

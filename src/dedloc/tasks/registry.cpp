@@ -55,11 +55,16 @@ Result<std::shared_ptr<const TrainingTask>> make_task(const run::TaskConfig& con
     return kind->make(config, options);
 }
 
-Result<std::optional<MissingFile>> missing_file(const run::TaskConfig& config,
-                                                const TaskOptions& options) {
+Result<std::vector<MissingFile>> missing_files(const run::TaskConfig& config,
+                                               const TaskOptions& options) {
+    std::vector<MissingFile> missing;
     const TaskKind* kind = find_task(config.kind);
-    if (!kind || !kind->missing_file) return std::optional<MissingFile>();
-    return kind->missing_file(config, options);
+    if (!kind) return missing;
+    for (const FindMissing& find : kind->missing_files) {
+        DEDLOC_TRY(auto file, find(config, options));
+        if (file) missing.push_back(*std::move(file));
+    }
+    return missing;
 }
 
 Ok keep_file(const run::TaskConfig& config, const MissingFile& missing, ByteView file) {

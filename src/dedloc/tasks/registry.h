@@ -51,6 +51,10 @@ struct RunExperts {
     std::size_t update_batch = 4096;  // rows
 };
 
+// None: the file is on this machine, or the run has none.
+using FindMissing =
+    std::function<Result<std::optional<MissingFile>>(const run::TaskConfig&, const TaskOptions&)>;
+
 struct TaskKind {
     std::string name;                            // task.kind
     std::vector<run::SectionSchema> sections{};  // of the run file
@@ -78,8 +82,7 @@ struct TaskKind {
     // Makes what a new run leaves open equal to the run that its model comes from (`host --from`).
     // `from` is null where that run's file cannot be read. bad_input: they exclude each other.
     std::function<Ok(run::TaskConfig& task, const run::TaskConfig* from)> inherit{};
-    std::function<Result<std::optional<MissingFile>>(const run::TaskConfig&, const TaskOptions&)>
-        missing_file{};
+    std::vector<FindMissing> missing_files{};  // one for each file that peers may have to give
     std::function<Ok(const MissingFile& missing, ByteView file)> keep_file{};
 };
 

@@ -122,7 +122,7 @@ Ok inherit_tokenizer(run::TaskConfig& task, const run::TaskConfig* from);
 // The tokenizer beside the weights that a run begins with, or in the data folder, which go before
 // others; empty: there is none.
 std::string tokenizer_in_data(const TaskOptions& options);
-// The run's tokenizer, unless it is in the data folder or the cache; TaskKind::missing_file.
+// The run's tokenizer, unless it is in the data folder or the cache; TaskKind::missing_files.
 Result<std::optional<MissingFile>> missing_tokenizer(const run::TaskConfig& task,
                                                      const TaskOptions& options);
 Ok keep_missing_tokenizer(const MissingFile& missing, ByteView file);

@@ -174,8 +174,8 @@ class TrainingTask {
     virtual Result<Writing> write(std::span<const float> parameters,
                                   std::span<const float> buffers,
                                   const WriteRequest& request) const;
-    // One score a text; a text that is longer than the model's context is read in windows that
-    // overlap by half. unsupported: the task writes no text.
+    // Returns one score for each text; a text that is longer than the model's context is read in
+    // windows that overlap by half. unsupported: the task writes no text.
     virtual Result<std::vector<TextScore>> score(std::span<const float> parameters,
                                                  std::span<const float> buffers,
                                                  std::span<const ScoredText> texts) const;
@@ -189,11 +189,11 @@ std::vector<std::string> task_kinds();
 Result<std::shared_ptr<const TrainingTask>> make_task(const run::TaskConfig& config,
                                                       const TaskOptions& options);
 
-// Which file of the run peers must give before make_task() finds everything. It says nothing of
-// corpora and data sets: those each machine has by itself.
-Result<std::optional<MissingFile>> missing_file(const run::TaskConfig& config,
-                                                const TaskOptions& options);
-// Keeps it (in the user's cache) where make_task() looks. bad_input: it is no such file.
+// Which files of the run peers must give before make_task() finds everything. Corpora and data sets
+// are not among them: each machine has those by itself.
+Result<std::vector<MissingFile>> missing_files(const run::TaskConfig& config,
+                                               const TaskOptions& options);
+// Keeps one of them (in the user's cache) where make_task() looks. bad_input: it is no such file.
 Ok keep_file(const run::TaskConfig& config, const MissingFile& missing, ByteView file);
 
 }  // namespace dedloc::tasks

@@ -6,10 +6,13 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "dedloc/base/file.h"
 #include "dedloc/base/log.h"
+#include "dedloc/security/hash.h"
 
 namespace dedloc::text {
 
@@ -86,15 +89,33 @@ Result<std::vector<std::string>> write_files(const std::string& directory,
     return names;
 }
 
-Ok alone_with(const std::string& path, const std::function<Ok()>& work) {
-    const fs::path folder = fs::path(path).parent_path();
+Ok make_folder(const std::string& path) {
     std::error_code error;
-    if (!folder.empty()) fs::create_directories(folder, error);
-    if (error)
-        return make_error(ErrorKind::local_fault,
-                          "cannot make the folder {}: {}",
-                          folder.string(),
-                          error.message());
+    fs::create_directories(path, error);
+    if (!error) return {};
+    return make_error(
+        ErrorKind::local_fault, "cannot make the folder {}: {}", path, error.message());
+}
+
+Ok write_to_cache(const std::string& name, ByteView file) {
+    DEDLOC_TRY(const std::string cache, default_cache_directory());
+    const fs::path path = fs::path(cache) / name;
+    DEDLOC_TRY_VOID(make_folder(path.parent_path().string()));
+    return write_file(path.string(), as_text(file));
+}
+
+SharedBytes read_from_cache(const std::string& name, const Digest& hash, std::size_t bytes_max) {
+    const auto cache = default_cache_directory();
+    if (!cache) return {};
+    auto content = base::read_file(*cache + "/" + name, bytes_max);
+    if (!content || security::sha256(as_bytes(*content)) != hash) return {};
+    const auto owner = std::make_shared<const std::string>(*std::move(content));
+    return {owner, as_bytes(*owner)};
+}
+
+Ok alone_with(const std::string& path, const std::function<Ok()>& work) {
+    const std::string folder = fs::path(path).parent_path().string();
+    if (!folder.empty()) DEDLOC_TRY_VOID(make_folder(folder));
     const std::string lock = path + ".lock";
     const int file = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0)

@@ -7,6 +7,7 @@
 // Thread: any. Blocks. Errors: local_fault.
 
 #pragma once
+#include <cstddef>
 #include <functional>
 #include <span>
 #include <string>
@@ -14,7 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "dedloc/base/bytes.h"
 #include "dedloc/base/result.h"
+#include "dedloc/base/shared_bytes.h"
 
 namespace dedloc::text {
 
@@ -29,6 +32,14 @@ using NamedContent = std::pair<std::string_view, std::string_view>;
 // Each whole or not at all, into a folder that is there. Returns their names.
 Result<std::vector<std::string>> write_files(const std::string& directory,
                                              std::span<const NamedContent> files);
+
+// Makes a folder, and those above it, unless they are there.
+Ok make_folder(const std::string& path);
+
+// A file that others know by its hash. `name` is below default_cache_directory().
+Ok write_to_cache(const std::string& name, ByteView file);
+// Empty-handed: the file is not there, or damaged.
+SharedBytes read_from_cache(const std::string& name, const Digest& hash, std::size_t bytes_max);
 
 // Calls `work` while no other process is inside the same call with the same path (its folder is
 // made when it is missing).

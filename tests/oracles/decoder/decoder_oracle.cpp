@@ -50,8 +50,7 @@ Result<void> compute(tasks::Decoder& model, const std::string& in, const std::st
     for (const auto& item : model.named_parameters()) {
         const torch::Tensor gradient = item.value().grad();
         if (!gradient.defined()) continue;  // frozen
-        const bool turned = !tasks::Decoder::is_adapter(item.key()) &&
-                            tasks::Decoder::is_turned(model.config(), item.key());
+        const bool turned = tasks::Decoder::is_turned(model.config(), item.key());
         file.add("gradient." + item.key(), turned ? gradient.t() : gradient);
     }
     const Bytes encoded = file.encoded();

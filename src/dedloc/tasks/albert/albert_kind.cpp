@@ -205,7 +205,7 @@ TaskKind albert_kind() {
     kind.is_undecided = leaves_tokenizer_open;
     kind.own_data = own_text;
     kind.inherit = inherit_tokenizer;
-    kind.missing_file = missing_tokenizer;
+    kind.missing_files = {missing_tokenizer};
     kind.keep_file = keep_missing_tokenizer;
     return kind;
 }

@@ -6,7 +6,7 @@
 //
 // The model's vocabulary may be larger than the tokenizer's (a round number; the Bible gives 10,533
 // pieces at most). A run file that leaves the tokenizer's hash open gets the one
-// trained here (decided_config()). Whoever joins fetches it from the peers (missing_file()) unless
+// trained here (decided_config()). Whoever joins fetches it from the peers (missing_files()) unless
 // it is in the cache; `tokenizer.model` in the data folder goes before both.
 //
 // measure(): masked_loss, perplexity (its exponential), masked_accuracy, order_loss,

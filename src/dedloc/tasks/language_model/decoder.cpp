@@ -217,7 +217,7 @@ void Decoder::make_llama(double residual_deviation) {
 
 bool Decoder::is_turned(const DecoderConfig& config, const std::string& name) {
     return config.family == DecoderFamily::gpt2 && name.ends_with(".weight") &&
-           name.find(".c_") != std::string::npos;
+           name.find(".c_") != std::string::npos && !is_adapter(name);
 }
 
 Tensor Decoder::parameter(const std::string& path, Tensor values) {

@@ -270,14 +270,7 @@ TaskKind language_model_kind() {
             task.set_section(run::section_from(text_section_name, PackedTextKeys()));
         return inherit_tokenizer(task, from);
     };
-    kind.missing_file = [](const run::TaskConfig& task,
-                           const TaskOptions& options) -> Result<std::optional<MissingFile>> {
-        DEDLOC_TRY(auto tokenizer, missing_language_tokenizer(task, options));
-        if (tokenizer) return tokenizer;
-        DEDLOC_TRY(auto base, missing_lora_base(task));
-        if (base) return base;
-        return missing_catalogue(task, options);
-    };
+    kind.missing_files = {missing_language_tokenizer, missing_lora_base, missing_catalogue};
     kind.keep_file = [](const MissingFile& missing, ByteView file) -> Ok {
         if (missing.what == catalogue_words) return keep_missing_catalogue(missing, file);
         if (missing.what == lora_base_words) return keep_lora_base(missing.hash, file);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -151,8 +150,8 @@ class LanguageModelTask final : public TrainingTask {
     }
     std::vector<SharedBytes> files() const override {
         std::vector<SharedBytes> files{SharedBytes(tokenizer_, ByteView(tokenizer_->file()))};
-        if (base_) files.emplace_back(base_->file, ByteView(*base_->file));
-        if (catalogue_) files.emplace_back(catalogue_->file, ByteView(*catalogue_->file));
+        if (base_) files.push_back(base_->file);
+        if (catalogue_) files.push_back(catalogue_->file);
         return files;
     }
     Result<std::shared_ptr<const data::OwnPieces>> own_pieces() const override;
@@ -307,8 +306,7 @@ std::string generation_config(const DecoderTokens& tokens) {
 // In a folder of their own: `transformers` would put them on top of the weights beside them.
 Result<std::vector<std::string>> write_adapter(const Decoder& model, const std::string& directory) {
     const std::string folder = directory + "/adapter";
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
+    DEDLOC_TRY_VOID(text::make_folder(folder));
     const Bytes weights = adapter_safetensors(model);
     const std::string config = adapter_config(model.config());
     const text::NamedContent files[] = {{"adapter_model.safetensors", as_text(weights)},
@@ -443,7 +441,7 @@ Result<std::shared_ptr<const TrainingTask>> make_language_model(const run::TaskC
     own.data_directory = options.data_directory;
     own.tokenizer_file = language_tokenizer_here(config, options);
     own.shared = options.shared;
-    // One that is trained here would read all of the text.
+    // A tokenizer that is trained here would read all of the text.
     if (options.shared) DEDLOC_TRY_VOID(known_language_tokenizer(config, options));
     own.needs_all_blocks = options.needs_all_data;
     DEDLOC_TRY(auto data, text::LanguageData::open(wanted, own));
@@ -453,7 +451,7 @@ Result<std::shared_ptr<const TrainingTask>> make_language_model(const run::TaskC
         check_held_out(held_out->samples_per_epoch(), keys.held_out_samples, keys.held_out));
     auto tokenizer = data->tokenizer();
     DEDLOC_TRY_VOID(check_vocabulary(vocabulary_key, sizes.vocabulary, tokenizer->size()));
-    // One from a folder is in nobody's cache yet, and the run names it by its hash alone.
+    // A tokenizer from a folder is in nobody's cache yet, and the run names it by its hash alone.
     if (!own.tokenizer_file.empty())
         DEDLOC_TRY_VOID(text::keep_language_tokenizer(tokenizer->file(), tokenizer->hash(), ""));
     DEDLOC_TRY(auto catalogue, catalogue_for(config, *data));

@@ -169,10 +169,10 @@ TEST_F(LanguageModelTest, names_the_tokenizer_that_it_trained_and_gives_it_away)
     PackedTextKeys keys = packed_text_keys(unknown);
     keys.tokenizer_hash = std::string(64, 'a');
     unknown.set_section(run::section_from(text_section_name, keys));
-    const auto missing = missing_file(unknown, looking);
+    const auto missing = missing_files(unknown, looking);
     ASSERT_TRUE(missing);
-    ASSERT_TRUE(*missing);
-    EXPECT_EQ((*missing)->what, "tokenizer");
+    ASSERT_EQ(missing->size(), 1u);
+    EXPECT_EQ(missing->front().what, "tokenizer");
 }
 
 TEST_F(LanguageModelTest, exports_what_it_takes_as_weights) {
@@ -266,10 +266,10 @@ TEST_F(LanguageModelTest, data_that_are_not_the_runs_are_not_shared) {
     const auto pieces = (*made)->own_pieces();
     ASSERT_FALSE(pieces);
     EXPECT_EQ(pieces.error().kind(), ErrorKind::conflict);
-    const auto missing = missing_file(other, options());
-    ASSERT_TRUE(missing && *missing);
-    EXPECT_EQ((*missing)->what, catalogue_words);
-    EXPECT_EQ((*missing)->hash.hex(), keys.catalogue);
+    const auto missing = missing_files(other, options());
+    ASSERT_TRUE(missing && missing->size() == 1);
+    EXPECT_EQ(missing->front().what, catalogue_words);
+    EXPECT_EQ(missing->front().hash.hex(), keys.catalogue);
 }
 
 TEST_F(LanguageModelTest, judges_texts_as_it_learns_them) {

@@ -163,13 +163,13 @@ Ok load_decoder_folder(Decoder& model, const std::string& folder) {
     return {};
 }
 
-Bytes decoder_safetensors(const Decoder& model) {
+Bytes decoder_safetensors(const Decoder& model, SafetensorsType as) {
     WeightsFile file;
     for (const auto& item : model.named_parameters()) {
         if (Decoder::is_adapter(item.key())) continue;
         const Tensor values = item.value().detach().cpu();
         const bool turned = Decoder::is_turned(model.config(), item.key());
-        file.add(item.key(), turned ? values.t() : values);
+        file.add(item.key(), turned ? values.t() : values, as);
     }
     return file.encoded();
 }

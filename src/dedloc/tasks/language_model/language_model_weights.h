@@ -26,6 +26,7 @@ Ok check_same_model(const DecoderConfig& run, const DecoderConfig& folder);
 Ok load_decoder_weights(Decoder& model, const std::vector<Safetensors>& files);
 Ok load_decoder_folder(Decoder& model, const std::string& folder);
 
-Bytes decoder_safetensors(const Decoder& model);
+// Without adapters. `as`: f32, or bf16, to which the weights are rounded.
+Bytes decoder_safetensors(const Decoder& model, SafetensorsType as = SafetensorsType::f32);
 
 }  // namespace dedloc::tasks

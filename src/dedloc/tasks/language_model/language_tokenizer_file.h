@@ -21,7 +21,7 @@ std::string language_tokenizer_here(const run::TaskConfig& task, const TaskOptio
 Result<std::shared_ptr<const text::LanguageTokenizer>> known_language_tokenizer(
     const run::TaskConfig& task, const TaskOptions& options);
 
-// TaskKind::missing_file, keep_file.
+// TaskKind::missing_files, keep_file.
 Result<std::optional<MissingFile>> missing_language_tokenizer(const run::TaskConfig& task,
                                                               const TaskOptions& options);
 Ok keep_missing_language_tokenizer(const MissingFile& missing, ByteView file);

@@ -1,9 +1,7 @@
 #include "dedloc/tasks/language_model/lora_base_file.h"
 
-#include <filesystem>
+#include <string>
 
-#include "dedloc/base/file.h"
-#include "dedloc/security/hash.h"
 #include "dedloc/tasks/language_model/language_model_section.h"
 #include "dedloc/text/cache.h"
 
@@ -11,16 +9,11 @@ namespace dedloc::tasks {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 LoraConfig keys_of_model(const run::TaskConfig& task) {
     return run::keys_of<DecoderConfig>(task, language_model_section_name).lora;
 }
 
-Result<std::string> base_path(const Digest& name) {
-    DEDLOC_TRY(const std::string cache, text::default_cache_directory());
-    return cache + "/bases/" + name.hex() + ".safetensors";
-}
+std::string name_in_cache(const Digest& name) { return "bases/" + name.hex() + ".safetensors"; }
 
 }  // namespace
 
@@ -30,26 +23,15 @@ bool leaves_base_open(const run::TaskConfig& task) {
 }
 
 Ok keep_lora_base(const Digest& name, ByteView file) {
-    DEDLOC_TRY(const std::string path, base_path(name));
-    std::error_code error;
-    fs::create_directories(fs::path(path).parent_path(), error);
-    if (error)
-        return make_error(ErrorKind::local_fault,
-                          "cannot make the folder {}: {}",
-                          fs::path(path).parent_path().string(),
-                          error.message());
-    return text::write_file(path, as_text(file));
+    return text::write_to_cache(name_in_cache(name), file);
 }
 
-std::optional<std::string> lora_base_in_cache(const Digest& name) {
-    const auto path = base_path(name);
-    if (!path) return std::nullopt;
-    auto content = base::read_file(*path, lora_base_bytes_max);
-    if (!content || security::sha256(as_bytes(*content)) != name) return std::nullopt;
-    return *std::move(content);
+SharedBytes lora_base_in_cache(const Digest& name) {
+    return text::read_from_cache(name_in_cache(name), name, lora_base_bytes_max);
 }
 
-Result<std::optional<MissingFile>> missing_lora_base(const run::TaskConfig& task) {
+Result<std::optional<MissingFile>> missing_lora_base(const run::TaskConfig& task,
+                                                     const TaskOptions& /*options*/) {
     const LoraConfig keys = keys_of_model(task);
     if (!keys.is_on()) return std::optional<MissingFile>();
     DEDLOC_TRY(const auto name, hash_from("language_model.base_hash", keys.base_hash));

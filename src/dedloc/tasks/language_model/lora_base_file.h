@@ -4,8 +4,8 @@
 
 #pragma once
 #include <optional>
-#include <string>
 
+#include "dedloc/base/shared_bytes.h"
 #include "dedloc/run/task_section.h"
 #include "dedloc/tasks/training_task.h"
 
@@ -18,10 +18,11 @@ inline constexpr const char* lora_base_words = "base weights";  // MissingFile::
 bool leaves_base_open(const run::TaskConfig& task);
 
 Ok keep_lora_base(const Digest& name, ByteView file);
-// None: it is not there, or damaged.
-std::optional<std::string> lora_base_in_cache(const Digest& name);
+// Empty-handed: the file is not there, or damaged.
+SharedBytes lora_base_in_cache(const Digest& name);
 
-// TaskKind::missing_file, for the base alone.
-Result<std::optional<MissingFile>> missing_lora_base(const run::TaskConfig& task);
+// The base's part of TaskKind::missing_files.
+Result<std::optional<MissingFile>> missing_lora_base(const run::TaskConfig& task,
+                                                     const TaskOptions& options);
 
 }  // namespace dedloc::tasks

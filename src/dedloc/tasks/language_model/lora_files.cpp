@@ -19,28 +19,11 @@ DecoderConfig without_adapters(DecoderConfig sizes) {
     return sizes;
 }
 
-// In bf16, under the names and in the shapes of Hugging Face.
-Bytes base_file(const Decoder& model) {
-    Safetensors file;
-    file.metadata["format"] = "pt";
-    std::vector<torch::Tensor> kept;  // the file views them
-    for (const auto& item : model.named_parameters()) {
-        const bool turned = Decoder::is_turned(model.config(), item.key());
-        const torch::Tensor values = item.value().detach().cpu();
-        kept.push_back((turned ? values.t() : values).to(torch::kBFloat16).contiguous());
-        const auto* bytes = static_cast<const std::uint8_t*>(kept.back().data_ptr());
-        file.tensors[item.key()] = {.type = SafetensorsType::bf16,
-                                    .shape = kept.back().sizes().vec(),
-                                    .data = ByteView(bytes, kept.back().nbytes())};
-    }
-    return encode_safetensors(file);
-}
-
 // All peers, the host as well, have the weights that this file has, rounded as it rounds them.
-Result<LoraBase> base_of(const DecoderConfig& sizes, Digest name, Bytes file) {
+Result<LoraBase> base_of(const DecoderConfig& sizes, Digest name, SharedBytes file) {
     LoraBase base;
     base.name = name;
-    base.file = std::make_shared<const Bytes>(std::move(file));
+    base.file = std::move(file);
     DEDLOC_TRY(const Safetensors parsed, parse_safetensors(*base.file));
     auto model = std::make_shared<Decoder>(without_adapters(sizes), 1);
     const Ok loaded = load_decoder_weights(*model, {parsed});
@@ -52,7 +35,7 @@ Result<LoraBase> base_of(const DecoderConfig& sizes, Digest name, Bytes file) {
 Result<LoraBase> base_from_folder(const DecoderConfig& sizes, const std::string& folder) {
     Decoder model(without_adapters(sizes), 1);
     DEDLOC_TRY_VOID(load_decoder_folder(model, folder));
-    Bytes file = base_file(model);
+    SharedBytes file(decoder_safetensors(model, SafetensorsType::bf16));
     const Digest name = security::sha256(file);
     DEDLOC_TRY_VOID(keep_lora_base(name, file));
     return base_of(sizes, name, std::move(file));
@@ -87,12 +70,12 @@ Result<std::optional<LoraBase>> lora_base(const DecoderConfig& sizes,
         DEDLOC_TRY(LoraBase made, base_from_folder(sizes, weights_directory));
         return std::optional<LoraBase>(std::move(made));
     }
-    const auto content = lora_base_in_cache(*name);
-    if (!content)
+    SharedBytes file = lora_base_in_cache(*name);
+    if (!file)
         return make_error(ErrorKind::not_found,
                           "the weights under this run's adapters are not on this machine: they lie "
                           "in the folder of a peer (files/), or at the run's peers");
-    DEDLOC_TRY(LoraBase kept, base_of(sizes, *name, to_bytes(*content)));
+    DEDLOC_TRY(LoraBase kept, base_of(sizes, *name, std::move(file)));
     return std::optional<LoraBase>(std::move(kept));
 }
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "dedloc/base/shared_bytes.h"
 #include "dedloc/tasks/language_model/decoder.h"
 #include "dedloc/tasks/training_task.h"
 
@@ -21,12 +22,13 @@ namespace dedloc::tasks {
 // The frozen weights, with the file that others get.
 struct LoraBase {
     Digest name;
-    std::shared_ptr<const Bytes> file;
+    SharedBytes file;
     std::shared_ptr<const Decoder> model;
 };
 
-// The run's own from the cache; where the run file leaves it to the host, of a folder of Hugging
-// Face's, and kept in the cache. None: the run trains the whole model.
+// The weights that the run file names, from the cache; where it leaves them to the host, those of
+// a folder of Hugging Face's, which the cache keeps from now on. None: the run trains the whole
+// model.
 Result<std::optional<LoraBase>> lora_base(const DecoderConfig& sizes,
                                           const std::string& weights_directory);
 

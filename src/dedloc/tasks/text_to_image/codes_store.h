@@ -24,7 +24,7 @@ Result<Bytes> trained_codes(const Digest& key);
 // Calls `train` unless another process did while this one waited for it, and keeps the file.
 Result<Bytes> train_codes(const Digest& key, const std::function<Result<Bytes>()>& train);
 
-// TaskKind::missing_file, keep_file, is_undecided and inherit.
+// TaskKind::missing_files, keep_file, is_undecided and inherit.
 Result<std::optional<MissingFile>> missing_codes(const run::TaskConfig& task,
                                                  const TaskOptions& options);
 Ok keep_missing_codes(const MissingFile& missing, ByteView file);

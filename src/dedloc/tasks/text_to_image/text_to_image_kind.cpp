@@ -169,7 +169,7 @@ TaskKind text_to_image_kind() {
         return "pictures with captions.jsonl";
     };
     kind.inherit = inherit_codes;
-    kind.missing_file = missing_codes;
+    kind.missing_files = {missing_codes};
     kind.keep_file = keep_missing_codes;
     return kind;
 }

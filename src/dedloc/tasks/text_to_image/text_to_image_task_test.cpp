@@ -157,16 +157,16 @@ TEST_F(TextToImageTaskTest, gives_others_its_image_codes_and_refuses_other_pictu
 
     const images::TemporaryFolder elsewhere;
     ::setenv("XDG_CACHE_HOME", elsewhere.path().c_str(), 1);
-    const auto missing = missing_file(*decided, options());
-    ASSERT_TRUE(missing && *missing);
-    EXPECT_EQ((*missing)->hash, security::sha256(file));
+    const auto missing = missing_files(*decided, options());
+    ASSERT_TRUE(missing && missing->size() == 1);
+    EXPECT_EQ(missing->front().hash, security::sha256(file));
     EXPECT_FALSE(make_task(*decided, options())) << "nobody gave the codes";
     Bytes damaged = file;
     damaged.back() ^= 1;
-    EXPECT_FALSE(keep_file(*decided, **missing, damaged));
-    ASSERT_TRUE(keep_file(*decided, **missing, file));
+    EXPECT_FALSE(keep_file(*decided, missing->front(), damaged));
+    ASSERT_TRUE(keep_file(*decided, missing->front(), file));
     EXPECT_TRUE(make_task(*decided, options()));
-    EXPECT_FALSE(*missing_file(*decided, options()));
+    EXPECT_TRUE(missing_files(*decided, options())->empty());
 
     const images::TemporaryFolder other;
     write_pictures(other, R"({"file": "00.png", "caption": "another"})");

@@ -77,7 +77,7 @@ TaskKind torchscript_kind() {
     };
     kind.own_data = [](const run::TaskConfig& task) { return task.data; };
     kind.inherit = inherit_script;
-    kind.missing_file = missing_script;
+    kind.missing_files = {missing_script};
     kind.keep_file = keep_script;
     return kind;
 }

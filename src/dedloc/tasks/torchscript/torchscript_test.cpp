@@ -253,14 +253,14 @@ TEST_F(TorchScriptTest, is_found_by_its_hash_and_kept) {
     ASSERT_TRUE(task) << task.error().message();
     const run::TaskConfig decided = *(*task)->decided_config();
     EXPECT_EQ(torchscript_keys(decided).model_hash, security::sha256(file).hex());
-    EXPECT_FALSE(*missing_file(decided, options()));
+    EXPECT_TRUE(missing_files(decided, options())->empty());
 
     fs::remove(folder_ / "model.pt");  // as on a volunteer's machine
-    const auto missing = *missing_file(decided, options());
-    ASSERT_TRUE(missing);
-    EXPECT_EQ(missing->what, "model");
-    EXPECT_FALSE(keep_file(decided, *missing, as_bytes("another file")));
-    const Ok kept = keep_file(decided, *missing, *(*task)->files().front());
+    const auto missing = *missing_files(decided, options());
+    ASSERT_EQ(missing.size(), 1u);
+    EXPECT_EQ(missing[0].what, "model");
+    EXPECT_FALSE(keep_file(decided, missing[0], as_bytes("another file")));
+    const Ok kept = keep_file(decided, missing[0], *(*task)->files().front());
     ASSERT_TRUE(kept) << kept.error().message();
     EXPECT_TRUE(make_task(decided, options()));
 }
