@@ -61,7 +61,8 @@ std::uint64_t longest_part(const Options& options, codec::CodecId codec, bool in
     const auto longest =
         std::min<std::uint64_t>(options.part_elements_max, part_bytes_max / bytes * some);
     if (!codec::is_sparse(codec)) return longest;
-    // In whole chunks, and the contributions of all members that a round may have fit in a message.
+    // Parts are whole chunks, so short that a message holds the contributions of as many members as
+    // a round may have.
     const std::uint64_t chunk = codec::block_elements(codec);
     const std::uint64_t fit = part_bytes_max / consensus::members_max /
                               codec::encoded_size(codec, static_cast<std::size_t>(chunk)) * chunk;

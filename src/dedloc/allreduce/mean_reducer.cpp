@@ -127,7 +127,7 @@ const char* refusal(const consensus::Plan& plan,
                : nullptr;
 }
 
-// Those that may be added; of the others `refused` says why not.
+// Returns the inputs that may be added; `refused` says why the others may not.
 std::vector<PartInput> accepted(const consensus::Plan& plan,
                                 std::uint32_t part,
                                 const std::vector<PartInput>& inputs,

@@ -146,6 +146,11 @@ std::size_t encoded_size(CodecId id, std::size_t elements_count) {
     return codec_of(id).encoded_size(elements_count);
 }
 
+double element_bytes(CodecId id) {
+    const Codec& codec = codec_of(id);
+    return static_cast<double>(codec.block_bytes) / static_cast<double>(codec.block_elements);
+}
+
 ByteView window(CodecId id, ByteView encoded, std::size_t first, std::size_t count) {
     const Codec& codec = codec_of(id);
     DEDLOC_CHECK(first % codec.block_elements == 0, "a window at {} of {}", first, codec.name);

@@ -227,16 +227,18 @@ std::size_t read_front(ByteView encoded, Chunk& chunk) {
     return 0;
 }
 
-// Calls body(first element, chunk) for every chunk of bytes of the right length.
+// Calls body(element, value) for every number in bytes of the right length. Numbers of a chunk that
+// makes no sense are shown as far as they have places, infinite ones among them.
 template <typename Body>
-void for_each_sparse_chunk(ByteView encoded, std::size_t elements_count, const Body& body) {
+void for_each_sparse_number(ByteView encoded, std::size_t elements_count, const Body& body) {
     DEDLOC_CHECK(encoded.size() == sparse_size(elements_count));
     Chunk chunk;
     for (std::size_t first = 0; first < elements_count; first += topk_chunk) {
         const std::size_t count = std::min(topk_chunk, elements_count - first);
         const Shape shape = Shape::of(sparse_kept, count);
-        const bool sound = read_chunk(shape, encoded.first(shape.bytes()), chunk);
-        body(first, count, chunk, sound);
+        (void)read_chunk(shape, encoded.first(shape.bytes()), chunk);
+        for (std::size_t i = 0; i < chunk.kept; ++i)
+            if (chunk.places[i] < count) body(first + chunk.places[i], chunk.value(i));
         encoded = encoded.subspan(shape.bytes());
     }
 }
@@ -335,25 +337,16 @@ void sparse_from_floats(std::span<const float> values, std::span<std::uint8_t> o
 
 void floats_from_sparse(ByteView encoded, std::span<float> out) {
     std::fill(out.begin(), out.end(), 0.0f);
-    for_each_sparse_chunk(
-        encoded, out.size(), [&](std::size_t first, std::size_t count, const Chunk& chunk, bool) {
-            for (std::size_t i = 0; i < chunk.kept; ++i)
-                if (chunk.places[i] < count) out[first + chunk.places[i]] = chunk.value(i);
-        });
+    for_each_sparse_number(
+        encoded, out.size(), [&](std::size_t element, float value) { out[element] = value; });
 }
 
 void add_weighted_sparse(std::span<float> accumulator, ByteView encoded, float weight) {
     const FloatEnvironmentGuard guard;
-    for_each_sparse_chunk(encoded,
-                          accumulator.size(),
-                          [&](std::size_t first, std::size_t count, const Chunk& chunk, bool) {
-                              for (std::size_t i = 0; i < chunk.kept; ++i) {
-                                  if (chunk.places[i] >= count) continue;
-                                  const float value = weight * chunk.value(i);
-                                  float& target = accumulator[first + chunk.places[i]];
-                                  target = target + value;
-                              }
-                          });
+    for_each_sparse_number(encoded, accumulator.size(), [&](std::size_t element, float value) {
+        const float weighted = weight * value;
+        accumulator[element] = accumulator[element] + weighted;
+    });
 }
 
 float largest_magnitude_of_sparse(ByteView encoded) {

@@ -100,7 +100,7 @@ TEST(TopK, sums_get_what_decoding_gives) {
     }
 }
 
-// Short last chunks of several lengths are as many bytes.
+// Last chunks of different lengths may be equally many bytes.
 TEST(TopK, the_table_of_codecs_bounds_chunks_of_every_length) {
     for (std::size_t size = 1; size <= 4200; size += size < 300 ? 1 : 37) {
         const std::vector<float> values = normal_vector(size, size);

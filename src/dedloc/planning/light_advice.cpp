@@ -40,7 +40,8 @@ class Adviser {
         advice_.batch = file_.question.batch_samples / static_cast<double>(file_.local_steps);
         const double computing_s = advice_.batch / samples_per_s_;
         const auto dense_s = seconds_of_round(file_.question.element_bytes, is_sparse());
-        const auto sparse_s = seconds_of_round(element_bytes_in(light_codec), /*gathered=*/true);
+        const auto sparse_s =
+            seconds_of_round(codec::element_bytes(light_codec), /*gathered=*/true);
         if (!dense_s || !sparse_s) return std::nullopt;
         advice_.synchronous_share = share_of(computing_s, *dense_s, false);
         if (advice_.synchronous_share >= good_share) {
@@ -76,7 +77,7 @@ class Adviser {
         for (planner::PeerRates& rates : peers) {
             rates.upload_per_s *= factor;
             rates.download_per_s *= factor;
-            rates.average_cost = gathered ? gathered_average_cost(advice_.trainers) : 1;
+            rates.average_cost = gathered ? planner::gathered_cost(advice_.trainers) : 1;
         }
         std::vector<planner::LinkLimit> links = file_.question.links;
         for (planner::LinkLimit& link : links) link.per_s *= factor;

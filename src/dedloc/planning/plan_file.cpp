@@ -222,7 +222,7 @@ class PlanReader {
             vector.integer("part_elements_min", 0, std::uint64_t{1} << 50, false, 0);
         const auto codec = codec::codec_from_string(plan_.codec);
         if (!codec) return vector.fail_key("codec", codec.error().message());
-        plan_.question.element_bytes = element_bytes_in(*codec);
+        plan_.question.element_bytes = codec::element_bytes(*codec);
     }
 
     void set_average_costs() {
@@ -232,7 +232,7 @@ class PlanReader {
         const auto trainers = std::ranges::count_if(
             peers, [](const planner::PlanPeer& peer) { return peer.rates.contributes; });
         for (planner::PlanPeer& peer : peers)
-            peer.rates.average_cost = gathered_average_cost(static_cast<std::size_t>(trainers));
+            peer.rates.average_cost = planner::gathered_cost(static_cast<std::size_t>(trainers));
     }
 
     double elements_per_s(double bits_per_s) const {
@@ -323,15 +323,6 @@ class PlanReader {
 };
 
 }  // namespace
-
-double gathered_average_cost(std::size_t trainers) {
-    return std::max(1.0, static_cast<double>(trainers) - 1);
-}
-
-double element_bytes_in(codec::CodecId codec) {
-    constexpr std::size_t many = 1u << 20;  // so that what a codec adds once does not count
-    return static_cast<double>(codec::encoded_size(codec, many)) / static_cast<double>(many);
-}
 
 Result<double> rate_from_text(std::string_view text) {
     if (text == "none") return 0.0;

@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "dedloc/codec/codec.h"
 #include "dedloc/planner/plan.h"
 
 namespace dedloc::planning {
@@ -28,12 +27,6 @@ struct PlanFile {
     planner::PlanQuestion question{};
     std::vector<std::string> groups{};  // the section of each peer: one a peer
 };
-
-// A gathered average (allreduce/gathered.h) is so many times as long as a contribution: a peer gets
-// those of all other trainers.
-double gathered_average_cost(std::size_t trainers);
-
-double element_bytes_in(codec::CodecId codec);
 
 // Errors: bad_input, "net.toml:7:1: 'up' of [peers.fast] must be a rate like \"100 Mb/s\"".
 Result<PlanFile> parse_plan_file(std::string_view text, std::string_view file_name);

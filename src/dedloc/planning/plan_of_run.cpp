@@ -132,7 +132,7 @@ class Writer {
         if (run_.local) line("local_steps = {}  # of each trainer", local_steps());
     }
 
-    // As `dedloc check` tells it.
+    // The number is the one that `dedloc check` tells.
     std::uint64_t local_steps() const {
         const auto trainers = std::ranges::count_if(
             peers_, [](const Status& peer) { return peer.role == Role::trainer; });

@@ -211,7 +211,7 @@ void check_local(const RunFile& run, TomlReader& reader) {
 }
 
 void check_sparse(const RunFile& run, TomlReader& reader) {
-    constexpr std::uint64_t chunk = 4096;
+    const std::size_t chunk = codec::block_elements(codec::CodecId::sparse);
     if (run.averaging.part_elements_max < chunk)
         reader.fail_key("averaging.part_elements_max",
                         fmt::format("the codec \"sparse\" chooses among {} elements at a time: "

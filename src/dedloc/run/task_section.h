@@ -94,7 +94,7 @@ void register_default_task(TaskConfig task);
 const TaskConfig& default_task();
 // Null: nobody registered that kind.
 const std::vector<SectionSchema>* sections_of(std::string_view kind);
-// By the check of its kind, if there is one.
+// Runs the check of the task's kind, if there is one.
 Ok check_task(const TaskConfig& task);
 
 // The sections of this task as they are hashed: those of its kind, with defaults for what is
