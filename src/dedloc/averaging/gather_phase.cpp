@@ -97,7 +97,7 @@ bool GatherPhase::is_proved(const PeerId& peer, const consensus::Base& base) con
     return base.is_voter(peer) || environment_.roster.has_contributed(peer);
 }
 
-// Others have waited for longer than an answer takes.
+// Have the others waited for longer than an answer takes?
 bool GatherPhase::delays_others() const {
     return since_ && environment_.now() > *since_ + parts_.patience.with_answer();
 }

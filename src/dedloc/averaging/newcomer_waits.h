@@ -4,9 +4,9 @@
 // Each is waited for in a few rounds, and of all together in a few at once and one in a while: a
 // newcomer with a slow line needs only one round to show that it is worth more. Newcomers that come
 // in time delay nobody and cost nothing: of a robust run most members weigh nothing at first, and
-// forty that begin together are waited for each round. One that still
-// loads the state slows a leader who is alone for a minute, in which most have it: a run of short
-// steps would be gone each time it comes. After that nobody waits for it.
+// forty that begin together are waited for each round. A newcomer that still loads the state slows
+// a leader who is alone for a minute, in which most have it: a run of short steps would be gone
+// each time it comes. After that nobody waits for it.
 //
 // Pure. Thread: any. Limit: peers_most identities are remembered.
 
@@ -35,12 +35,12 @@ class NewcomerWaits {
     bool waits_for(const PeerId& peer, const Digest& previous, std::size_t leaders, TimePoint now) {
         if (peers_.size() >= peers_most && !peers_.contains(peer)) peers_.clear();
         Newcomer& newcomer = peers_[peer];
-        if (newcomer.rounds > 0 && newcomer.asked_after == previous) return newcomer.waited_for;
-        newcomer.asked_after = previous;
-        newcomer.tokens = newcomer.rounds < rounds_each ? take(leaders, now) : 0;
-        newcomer.waited_for = newcomer.tokens > 0;
-        ++newcomer.rounds;
-        return newcomer.waited_for;
+        if (newcomer.rounds == 0 || newcomer.asked_after != previous) {
+            newcomer.asked_after = previous;
+            newcomer.tokens = newcomer.rounds < rounds_each ? take(leaders, now) : 0;
+            ++newcomer.rounds;
+        }
+        return newcomer.tokens > 0;
     }
 
     // `peer` came before anybody had waited for it: it is a newcomer as on its first day.
@@ -59,18 +59,17 @@ class NewcomerWaits {
         return now < entry->second + loading_for;
     }
 
-    // It has the state; should it lose it, it begins anew.
+    // `peer` has the state; should it lose the state, its minute begins anew.
     void has_state(const PeerId& peer) { loading_.erase(peer); }
 
   private:
     struct Newcomer {
         std::uint32_t rounds = 0;
         Digest asked_after{};
-        bool waited_for = false;
-        std::size_t tokens = 0;  // that the wait of this round took
+        std::size_t tokens = 0;  // that the wait of this round took; 0: nobody waits
     };
 
-    // One round costs as many tokens as there are leaders, or what is left of them.
+    // Takes the tokens of one round, one for each leader, or as many as are left; returns how many.
     std::size_t take(std::size_t leaders, TimePoint now) {
         std::size_t taken = 0;
         while (taken < leaders && rounds_.take(now)) ++taken;

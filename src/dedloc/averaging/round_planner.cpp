@@ -164,12 +164,11 @@ class RoundPlanner {
     const PlanQuestion& question_;
 };
 
-// An average that nobody has added is the contributions of all others (allreduce/gathered.h).
 void RoundPlanner::set_average_costs(std::vector<planner::PeerRates>& rates) const {
     if (!codec::is_sparse(question_.options.codec)) return;
     const auto contributors = std::ranges::count_if(rates, &planner::PeerRates::contributes);
     for (planner::PeerRates& rate : rates)
-        rate.average_cost = std::max(1.0, static_cast<double>(contributors) - 1);
+        rate.average_cost = planner::gathered_cost(static_cast<std::size_t>(contributors));
 }
 
 // An average goes back while later parts still come, and when the last part has come its average is

@@ -290,7 +290,7 @@ void TrainerSteps::look() {
     tell_of_forgotten();
 }
 
-// Others are told at once: they plan without what this peer would have computed.
+// Other peers are told at once: they plan without what this peer would have computed.
 void TrainerSteps::look_at_pause() {
     const bool paused = paused_;
     if (paused == was_paused_ || !state()) return;
