@@ -11,7 +11,7 @@ namespace dedloc::train {
 
 namespace {
 
-// Goes the way from `start` to `here` again, from where `newer` is; there it starts now.
+// Moves the way from `start` to `here` so that it starts at `newer`.
 void move(std::vector<float>& here, std::vector<float>& start, std::span<const float> newer) {
     for (std::size_t i = 0; i < here.size(); ++i) {
         here[i] = newer[i] + (here[i] - start[i]);
@@ -38,7 +38,8 @@ LocalUpdates::LocalUpdates(Model& model, run::LocalConfig config)
                 .values);
 }
 
-void LocalUpdates::start_at(const state::Snapshot& state) {
+void LocalUpdates::begin_at(const state::Snapshot& state) {
+    model_.forget_sum();
     const std::span<const float> parameters = replica::parameters_of(state);
     const std::span<const float> buffers = replica::buffers_of(state);
     global_step_ = state.step();
@@ -50,11 +51,6 @@ void LocalUpdates::start_at(const state::Snapshot& state) {
     since_step_ = 0;
     not_finite_in_a_row_ = 0;
     model_.load(here_, buffers_);
-}
-
-void LocalUpdates::begin_at(const state::Snapshot& state) {
-    model_.forget_sum();
-    start_at(state);
 }
 
 void LocalUpdates::move_to(const state::Snapshot& state) {

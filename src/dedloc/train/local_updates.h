@@ -63,7 +63,6 @@ class LocalUpdates final : public Accumulation {
     optim::OptimizerConfig optimizer_for(std::uint64_t samples) const;
     bool is_finite() const;
     void forget_inner_steps();
-    void start_at(const state::Snapshot& state);
     void add_pseudo_gradient(std::uint64_t samples,
                              std::span<float> sum,
                              std::span<float> changes) const;

@@ -347,7 +347,7 @@ TEST(LocalUpdates, a_sum_beyond_all_numbers_is_left_out) {
     EXPECT_EQ(peer.take(6).way[0], 6 * 0.25f);
 }
 
-// A delayed outer step: what was gone meanwhile is gone again from where that led to.
+// A delayed outer step: the way made meanwhile is made again from where the step leads.
 TEST(LocalUpdates, keeps_its_way_when_it_is_moved) {
     LocalPeer peer({0}, plain_sgd(0.5));
     peer.compute(4);  // 1 to 0.5
