@@ -44,7 +44,7 @@ constexpr Duration onlooker_patience = std::chrono::seconds(30);
 
 const experts::ExpertGrid lab_grid{.name = "ffn", .sizes = {4, 4}};
 
-// It has no accuracy to stop at: a quick machine would have learnt before the faults are over.
+// The run names no accuracy to stop at: a quick machine would reach it before the faults are over.
 std::string run_text() {
     return fmt::format(R"(name = "experts"
 [task]

@@ -5,13 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "dedloc/base/random.h"
 #include "dedloc/codec/codec.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/planning/light_advice.h"
-#include "dedloc/train/vector_model.h"
 
 #include "tests/common/exit_codes.h"
+#include "tests/sim/bowl.h"
 #include "tests/sim/virtual_run.h"
 
 namespace dedloc::lab {
@@ -33,43 +32,6 @@ every = 0
 [evaluate]
 every = 0
 )";
-
-// A bowl: the gradient of each number is its distance from a place of its own, and noise of the
-// sample.
-class HomeBowl final : public train::VectorModel {
-  public:
-    HomeBowl(std::uint64_t elements, PeerId self)
-        : VectorModel(layout_of(elements), std::vector<float>(elements)),
-          seed_(base::mix64(std::hash<std::string>()(self.text()))) {}
-
-    static run::Layout layout_of(std::uint64_t elements) {
-        run::Layout layout;
-        layout.parameters_count = elements;
-        layout.parameters.push_back(
-            {"bowl", 0, static_cast<std::size_t>(elements), /*decay=*/true, /*trust=*/true});
-        return layout;
-    }
-
-    Result<train::GradientReport> accumulate(collab::CounterRange samples) override {
-        const auto count = static_cast<float>(samples.size());
-        std::uint64_t noise = base::mix64(seed_ ^ samples.begin);
-        double loss = 0;
-        for (std::size_t i = 0; i < sum().size(); ++i) {
-            noise = noise * 6364136223846793005u + 1442695040888963407u;
-            const float place = static_cast<float>(i % 17) / 17 - 0.5f;
-            const float way = parameters()[i] - place;
-            const float error = static_cast<float>(noise >> 40) / 0x1p24f - 0.5f;
-            sum()[i] += count * (way + error);
-            loss += static_cast<double>(way * way);
-        }
-        return train::GradientReport{.loss_sum = loss / static_cast<double>(sum().size()) *
-                                                 static_cast<double>(count)};
-    }
-    Result<collab::Evaluation> evaluate() override { return collab::Evaluation{}; }
-
-  private:
-    std::uint64_t seed_;
-};
 
 struct HomeMode {
     std::string name;
@@ -125,7 +87,7 @@ HomeMode home_light_mode(const HomeCommand& command, const planning::LightAdvice
     return mode;
 }
 
-// Machine 0 leaves first, and each other one a 16th of the home_cycle later.
+// Machine 0 leaves first, and each next one an equal share of home_cycle after it.
 VirtualMachine home_machine(const HomeCommand& command, std::size_t place) {
     VirtualMachine machine;
     const double shrunk = home_megabits / static_cast<double>(command.shrunk);
@@ -160,11 +122,8 @@ struct HomeLine {
 Result<HomeLine> run_home_mode(const HomeCommand& command, const HomeMode& mode) {
     VirtualRunOptions options;
     options.run = mode.run;
-    const std::uint64_t elements = command.elements / command.shrunk;
-    options.make_learner = [elements](const PeerId& self) {
-        return Result<std::unique_ptr<train::SampledModel>>(
-            std::make_unique<HomeBowl>(elements, self));
-    };
+    const auto elements = static_cast<std::size_t>(command.elements / command.shrunk);
+    options.make_learner = [elements](const PeerId& self) { return make_bowl(elements, self); };
     for (std::size_t i = 0; i < command.homes; ++i)
         options.machines.push_back(home_machine(command, i));
     for (std::size_t i = 0; i < command.aggregators; ++i)

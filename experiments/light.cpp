@@ -69,14 +69,21 @@ Mode local_mode(const LightCommand& command,
     return mode;
 }
 
+optim::OptimizerConfig sparse_outer(const LightCommand& command) {
+    optim::OptimizerConfig optimizer;
+    optimizer.kind = optim::OptimizerKind::sgd;
+    optimizer.momentum = command.sparse_outer_momentum;
+    optimizer.nesterov = command.sparse_outer_momentum > 0;
+    optimizer.schedule.peak = command.sparse_outer_rate;
+    return optimizer;
+}
+
 Mode sparse_mode(const LightCommand& command, const run::RunFile& run, std::size_t trainers) {
     Mode mode = local_mode(command, run, trainers, trainers == 4 ? 2 : 1);
     mode.run.local->optimizer.schedule.peak = command.sparse_rate;
     mode.name = trainers == 4 ? "sparse" : fmt::format("sparse_{}", trainers);
     mode.run.averaging.codec = codec::CodecId::sparse;
-    mode.run.optimizer.schedule.peak = command.sparse_outer_rate;
-    mode.run.optimizer.momentum = command.sparse_outer_momentum;
-    mode.run.optimizer.nesterov = command.sparse_outer_momentum > 0;
+    mode.run.optimizer = sparse_outer(command);
     return mode;
 }
 
@@ -87,14 +94,12 @@ Mode overlap_mode(const LightCommand& command, const run::RunFile& run, std::siz
     return mode;
 }
 
-std::vector<Mode> modes_of(const LightCommand& command, const run::RunFile& run) {
+std::vector<Mode> image_modes(const LightCommand& command, const run::RunFile& run) {
     std::vector<Mode> modes{sync_mode(command, run), local_mode(command, run, 4)};
     for (const std::size_t trainers : {4u, 16u}) {
         modes.push_back(sparse_mode(command, run, trainers));
         modes.push_back(overlap_mode(command, run, trainers));
     }
-    if (!command.only.empty())
-        std::erase_if(modes, [&](const Mode& mode) { return mode.name != command.only; });
     return modes;
 }
 
@@ -175,30 +180,25 @@ constexpr double albert_loss_ratio_max = 1.01;
 constexpr std::uint64_t albert_inner_batch = 8;
 constexpr std::size_t albert_trainers = 4;
 
-run::RunFile albert_run() {
-    const auto run = run::parse_run_file(albert_miniature("light-albert", R"(
+constexpr std::string_view albert_more = R"(
 [batch]
 target = 32
 micro = 8
 [averaging]
 round_deadline_min = "60s"
 round_deadline_max = "300s"
-)"),
-                                         "light.toml");
-    DEDLOC_CHECK(run, "our own run file");
-    return *run;
-}
+)";
 
-Mode albert_sync(const LightCommand& command) {
-    Mode mode{"albert_sync", albert_run(), command.albert_rounds * command.albert_steps};
+Mode albert_sync(const LightCommand& command, const run::RunFile& run) {
+    Mode mode{"albert_sync", run, command.albert_rounds * command.albert_steps};
     mode.trainers = albert_trainers;
     mode.run.optimizer.schedule.peak = command.albert_rate;
     mode.run.optimizer.schedule.warmup_steps = mode.steps / 16;
     return mode;
 }
 
-Mode albert_light(const LightCommand& command) {
-    Mode mode{"albert_light", albert_run(), command.albert_rounds};
+Mode albert_light(const LightCommand& command, const run::RunFile& run) {
+    Mode mode{"albert_light", run, command.albert_rounds};
     mode.trainers = albert_trainers;
     mode.run.batch.target = albert_inner_batch * albert_trainers * command.albert_steps;
     mode.run.local.emplace();
@@ -207,11 +207,7 @@ Mode albert_light(const LightCommand& command) {
     mode.run.local->optimizer.schedule.peak = command.albert_inner_rate;
     mode.run.local->optimizer.schedule.warmup_steps = 1;
     mode.run.averaging.codec = codec::CodecId::sparse;
-    mode.run.optimizer = {};
-    mode.run.optimizer.kind = optim::OptimizerKind::sgd;
-    mode.run.optimizer.momentum = command.sparse_outer_momentum;
-    mode.run.optimizer.nesterov = command.sparse_outer_momentum > 0;
-    mode.run.optimizer.schedule.peak = command.sparse_outer_rate;
+    mode.run.optimizer = sparse_outer(command);
     return mode;
 }
 
@@ -225,40 +221,31 @@ bool albert_holds(const LightLine& sync, const LightLine& light) {
            is_identical("light", sync.identical && light.identical);
 }
 
-int run_light_albert(const LightCommand& command) {
-    const auto task = tasks::make_task(
-        albert_run().task,
-        {.device = "cpu", .threads_count = 1, .data_directory = command.data_directory});
-    if (!task) {
-        fmt::print(stderr, "dedloc: {}\n", task.error().message());
-        return exit_data_missing;
-    }
-    nlohmann::ordered_json json{{"ok", false}};
-    std::vector<LightLine> lines;
-    for (const Mode& mode : {albert_sync(command), albert_light(command)}) {
-        if (!command.only.empty() && command.only != mode.name) continue;
-        const auto line = train_mode(command, mode, **task);
-        if (!line) {
-            fmt::print(stderr, "dedloc: {}\n", line.error().message());
-            return exit_check_failed;
-        }
-        json[mode.name] = to_json(*line);
-        lines.push_back(*line);
-    }
-    const bool held = lines.size() < 2 || albert_holds(lines[0], lines[1]);
-    json["ok"] = held;
-    if (command.json) fmt::print("{}\n", monitor::json_line(json));
-    return held ? 0 : exit_check_failed;
+run::RunFile run_file_of(const LightCommand& command) {
+    const auto run = run::parse_run_file(
+        command.albert ? albert_miniature("light-albert", albert_more) : std::string(light_run),
+        "light.toml");
+    DEDLOC_CHECK(run, "our own run file");
+    return *run;
+}
+
+std::vector<Mode> modes_of(const LightCommand& command, const run::RunFile& run) {
+    std::vector<Mode> modes;
+    if (command.albert)
+        modes = {albert_sync(command, run), albert_light(command, run)};
+    else
+        modes = image_modes(command, run);
+    if (!command.only.empty())
+        std::erase_if(modes, [&](const Mode& mode) { return mode.name != command.only; });
+    return modes;
 }
 
 }  // namespace
 
 int run_light(const LightCommand& command) {
-    if (command.albert) return run_light_albert(command);
-    const auto run = run::parse_run_file(light_run, "light.toml");
-    DEDLOC_CHECK(run, "our own run file");
+    const run::RunFile run = run_file_of(command);
     const auto task = tasks::make_task(
-        run->task, {.device = "cpu", .threads_count = 1, .data_directory = command.data_directory});
+        run.task, {.device = "cpu", .threads_count = 1, .data_directory = command.data_directory});
     if (!task) {
         fmt::print(stderr, "dedloc: {}\n", task.error().message());
         return exit_data_missing;
@@ -266,18 +253,21 @@ int run_light(const LightCommand& command) {
     nlohmann::ordered_json json{{"ok", false}};
     std::vector<LightLine> lines;
     bool held = true;
-    for (const Mode& mode : modes_of(command, *run)) {
+    for (const Mode& mode : modes_of(command, run)) {
         const auto line = train_mode(command, mode, **task);
         if (!line) {
             fmt::print(stderr, "dedloc: {}\n", line.error().message());
             return exit_check_failed;
         }
-        held = light_holds(*line) && held;
+        if (!command.albert) held = light_holds(*line) && held;
         json[mode.name] = to_json(*line);
         lines.push_back(*line);
     }
+    if (command.albert)
+        held = lines.size() < 2 || albert_holds(lines[0], lines[1]);
+    else if (!command.plot.empty())
+        std::ofstream(command.plot) << light_svg(lines);
     json["ok"] = held;
-    if (!command.plot.empty()) std::ofstream(command.plot) << light_svg(lines);
     if (command.json) fmt::print("{}\n", monitor::json_line(json));
     return held ? 0 : exit_check_failed;
 }

@@ -149,7 +149,7 @@ void ScenarioMaker::choose_aggregators() {
 
 // Bytes per second of a line that the vector takes so long.
 double ScenarioMaker::line_rate(double seconds) const {
-    return static_cast<double>(options_.elements * sizeof(float)) / seconds;
+    return static_cast<double>(options_.elements() * sizeof(float)) / seconds;
 }
 
 // In this world vectors are so small that nothing is measured: in a quarter of the seeds everybody
@@ -244,7 +244,7 @@ Seat* Scenario::mend_a_line() {
 }
 
 SimRun run_of(const SimulationOptions& options) {
-    SimRun run = make_sim_run(options.elements,
+    SimRun run = make_sim_run(options.elements(),
                               options.bugs,
                               is_delayed(options),
                               group_max_of(options),

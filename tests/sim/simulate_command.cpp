@@ -13,7 +13,6 @@
 
 #include "tests/common/exit_codes.h"
 #include "tests/sim/planted.h"
-#include "tests/sim/scenario.h"
 #include "tests/sim/seed_pool.h"
 
 namespace dedloc::lab {
@@ -189,7 +188,6 @@ int run_simulate(const SimulateCommand& command, const std::string&) {
     options.two_networks = command.two_networks;
     if (command.group_max > 0) options.group_max = command.group_max;
     options.codec = codec::codec_from_string(command.codec).value();
-    if (codec::is_sparse(options.codec)) options.elements = sparse_elements;
     if (command.light) make_light(options);
     if (!command.trace) base::set_log_level(LogLevel::error);
     if (command.trace) return run_traced(command, options);

@@ -15,6 +15,7 @@ namespace dedloc::lab {
 namespace {
 
 constexpr Duration tick = 500ms;  // how often logs are read and peers looked after
+constexpr std::uint64_t usual_elements = 768;
 
 // The world of one scenario: peers start, die, leave and come again in it, and the checkers hear
 // everything that they say and write.
@@ -25,7 +26,7 @@ class Simulation {
           random_(base::Random(base::mix64(options.seed)).fork("lab")),
           run_(run_of(options)),
           world_(options.seed, network_of(options, random_)),
-          checkers_(verifier_, options.elements, options.codec),
+          checkers_(verifier_, options.elements(), options.codec),
           scenario_(make_scenario(options, world_, random_)),
           faults_end_(world_.now() + options.faults_for) {
         if (run_.run.robust) checkers_.expect_clipped(run_.clip_rule());
@@ -397,10 +398,13 @@ void Simulation::sum_up() {
 
 }  // namespace
 
+std::uint64_t SimulationOptions::elements() const {
+    return codec::is_sparse(codec) ? sparse_elements : usual_elements;
+}
+
 void make_light(SimulationOptions& options) {
     options.light = true;
     options.codec = codec::CodecId::sparse;
-    options.elements = sparse_elements;
 }
 
 SimulationResult simulate(const SimulationOptions& options) {

@@ -29,7 +29,6 @@ struct SimulationOptions {
     std::uint64_t seed = 1;
     std::size_t peers_min = 5;
     std::size_t peers_max = 20;
-    std::uint64_t elements = 768;  // of the trained vector; sparse_elements with a sparse codec
     consensus::PlantedBugs bugs;
     Duration faults_for{40'000'000'000};
     Duration liveness_within{30'000'000'000};
@@ -66,6 +65,8 @@ struct SimulationOptions {
     ProtocolLie lie = ProtocolLie::none;
     // Machines whose members break the rules: what they lose is not judged.
     std::set<std::size_t> bad;
+
+    std::uint64_t elements() const;  // of the trained vector: a sparse codec needs more
 };
 
 struct SimulationResult {

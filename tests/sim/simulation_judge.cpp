@@ -339,7 +339,7 @@ void SimulationJudge::count_samples() {
                 if (!link->decision.parts[p].includes(m)) continue;
                 const Seat* const seat = scenario_.find(member.peer);
                 result_.samples_of[seat->node->index()] += consensus::included_samples(
-                    member.input, link->plan->parts[p].range(), options_.elements);
+                    member.input, link->plan->parts[p].range(), options_.elements());
             }
     }
 }

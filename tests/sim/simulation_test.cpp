@@ -139,7 +139,6 @@ TEST(Simulation, a_sparse_codec_keeps_all_promises_under_faults) {
         options.seed = seed;
         options.tortures = 0;
         options.codec = codec::CodecId::sparse;
-        options.elements = sparse_elements;
         averages += expect_no_violation(options).averages_checked;
     }
     EXPECT_GT(averages, 300u);
@@ -258,7 +257,6 @@ TEST(Simulation, planted_mistakes_of_the_arithmetic_are_found_at_once) {
             options.tortures = 0;
             options.bugs = *planted_bug(name);
             options.codec = codec;
-            if (codec == codec::CodecId::sparse) options.elements = sparse_elements;
             found = simulate(options).failed();
         }
         EXPECT_TRUE(found) << name << " with " << codec::to_string(codec);

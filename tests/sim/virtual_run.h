@@ -84,8 +84,8 @@ struct VirtualRunOptions {
     std::shared_ptr<const state::Snapshot> initial;      // empty: the learner's
     std::shared_ptr<const allreduce::Reducer> reducer;   // empty: the run's
     std::function<void(const events::Event&)> on_event;  // of all machines; may be empty
-    // Each state of the first machine that is seen, and the bytes delivered to all until then; may
-    // be empty.
+    // Gets each state of the first machine, and the bytes delivered to all until then; may be
+    // empty.
     std::function<void(const std::shared_ptr<const state::Snapshot>&, double)> on_state;
 };
 
