@@ -1,5 +1,5 @@
-"""Debian's headless Chromium, driven by its driver. It reaches this machine's loopback and nothing
-else: every other name fails, and what the page asked for is written down.
+"""Debian's headless Chromium, driven by its driver. The browser reaches this machine's loopback and
+nothing else: every other name fails, and what the page asked for is written down.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A run for the page to show: real processes, people of several scripts, one killed, one joining
-late, one that lies and is banned. It is an invited, robust run, so that the page has people, checks
-and bans to tell of.
+late, one that lies and is banned. The run is by invitation and robust, so that the page has people,
+checks and bans to tell of.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
 //   sum     = decode(encode(pending)), which travels without further loss
 //   unsent  = pending - sum       where the certificate took the contribution; else as before
 //
-// In sums over samples, as gradients are: what is left of a small batch weighs as little later.
+// Numbers are sums over samples, as gradients are: what is left of a small batch weighs as little
+// later.
 // Conservation, of every element: what was sent and what is unsent add up to all that was computed
 // and not expired, within one rounding a step.
 //
@@ -35,7 +36,7 @@ class UnsentGradients {
 
     // Between compress() and settle(): what it was before.
     std::span<const float> unsent() const { return unsent_; }
-    std::uint64_t forgotten() const { return forgotten_; }  // so often
+    std::uint64_t forgotten() const { return forgotten_; }  // how often forget() was called
     // A process before this one left in order with so much unsent. Errors: another length: ignored.
     void take_up(std::span<const float> unsent);
 

@@ -99,7 +99,7 @@ struct WorldOptions {
     std::vector<std::string> shrunk_methods{};
 };
 
-// One method has brought this, with the packet headers around it.
+// All messages of one method that were delivered, with the packet headers around them.
 struct MethodTraffic {
     std::string method;
     std::uint64_t messages = 0;
@@ -290,7 +290,7 @@ class World {
                 bool is_answer,
                 Bytes& payload);
     void trace_message(std::size_t from, std::size_t to, std::uint32_t method, ByteView payload);
-    // That a message takes of a line.
+    // How many bytes a message counts on a line.
     std::size_t bytes_on_line(std::uint32_t method, std::size_t payload_bytes) const;
     SimNode* find_address(std::string_view ip);
     Random& link_random() { return link_random_; }
@@ -304,7 +304,7 @@ class World {
     struct Method {
         std::string name;
         std::uint64_t hash = 0;
-        bool as_it_is = true;  // none that counts less
+        bool as_it_is = true;  // its payloads count in full, however much lines are shrunk
         std::uint64_t messages = 0;
         std::uint64_t payload_bytes = 0;
     };

@@ -84,7 +84,7 @@ struct TorchParts {
     std::function<void(std::vector<optim::ParameterGroup>&)> shape_groups{};
 };
 
-Result<std::unique_ptr<train::SampledModel>> make_torch_learner(TorchParts task);
+Result<std::unique_ptr<train::SampledModel>> make_torch_learner(TorchParts parts);
 
 // Sum-reduced cross entropy and the count of right answers.
 TorchLoss classification_loss(const torch::Tensor& outputs, const torch::Tensor& targets);
