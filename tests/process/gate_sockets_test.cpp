@@ -259,7 +259,12 @@ TEST_F(GateSockets, data_go_to_who_has_a_token_and_not_after_its_revocation) {
     join();
     revoke_mallory();
     (void)dial(*trainer_);
-    const auto late = piece(token);
+    auto late = piece(token);
+    // The trainer may have closed the member's connection under that question.
+    if (!late && late.error().kind() == ErrorKind::peer_gone) {
+        (void)dial(*trainer_);
+        late = piece(token);
+    }
     ASSERT_FALSE(late);
     EXPECT_EQ(late.error().kind(), ErrorKind::denied) << late.error().message();
 }

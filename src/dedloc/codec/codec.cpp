@@ -146,7 +146,7 @@ std::size_t encoded_size(CodecId id, std::size_t elements_count) {
     return codec_of(id).encoded_size(elements_count);
 }
 
-double element_bytes(CodecId id) {
+double bytes_per_element(CodecId id) {
     const Codec& codec = codec_of(id);
     return static_cast<double>(codec.block_bytes) / static_cast<double>(codec.block_elements);
 }

@@ -57,7 +57,7 @@ std::size_t block_elements(CodecId id);
 // Exact number of bytes of so many elements. At most 8 bytes an element.
 std::size_t encoded_size(CodecId id, std::size_t elements_count);
 // Encoded bytes an element of a long vector: of whole blocks.
-double element_bytes(CodecId id);
+double bytes_per_element(CodecId id);
 // Does an encoding hold a few of the numbers, and the sender keep the rest for later? Contributions
 // in such a codec are gathered, not added (allreduce/gathered.h): a sum is less sparse than they.
 bool is_sparse(CodecId id);

@@ -41,7 +41,7 @@ class Adviser {
         const double computing_s = advice_.batch / samples_per_s_;
         const auto dense_s = seconds_of_round(file_.question.element_bytes, is_sparse());
         const auto sparse_s =
-            seconds_of_round(codec::element_bytes(light_codec), /*gathered=*/true);
+            seconds_of_round(codec::bytes_per_element(light_codec), /*gathered=*/true);
         if (!dense_s || !sparse_s) return std::nullopt;
         advice_.synchronous_share = share_of(computing_s, *dense_s, false);
         if (advice_.synchronous_share >= good_share) {

@@ -222,7 +222,7 @@ class PlanReader {
             vector.integer("part_elements_min", 0, std::uint64_t{1} << 50, false, 0);
         const auto codec = codec::codec_from_string(plan_.codec);
         if (!codec) return vector.fail_key("codec", codec.error().message());
-        plan_.question.element_bytes = codec::element_bytes(*codec);
+        plan_.question.element_bytes = codec::bytes_per_element(*codec);
     }
 
     void set_average_costs() {
