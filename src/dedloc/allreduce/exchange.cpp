@@ -84,6 +84,16 @@ Task<void> Exchange::commit() {
     collector_.changed().pulse();
 }
 
+void Exchange::close_to_latecomers() {
+    if (transfer_.open_to) return;
+    std::set<std::uint32_t>& committed = transfer_.open_to.emplace();
+    for (const auto& [member, commitment] : kept_.commitments()) committed.insert(member);
+    for (const auto& [part, header] : collector_.finished())
+        for (std::uint32_t member = 0; member < transfer_.plan.members.size(); ++member)
+            if (header.includes(member)) committed.insert(member);
+    owner_.close_to_latecomers();
+}
+
 void Exchange::forget_input() {
     transfer_.input.reset();
     transfer_.committed.reset();

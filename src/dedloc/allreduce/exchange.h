@@ -7,6 +7,7 @@
 
 #pragma once
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -67,6 +68,11 @@ class Exchange {
         return collector_.finished();
     }
     bool complete() const { return collector_.complete(); }
+    // In a robust round, when the first nonce is revealed here: whoever has not committed by now
+    // is in no average that is reduced from now on.
+    void close_to_latecomers();
+    // Empty: still open to everybody.
+    const std::optional<std::set<std::uint32_t>>& open_to() const { return transfer_.open_to; }
     runtime::Event& changed() { return collector_.changed(); }
     // In a robust round: what we committed to, once we have, and what others did and brought here.
     const std::shared_ptr<const OwnCommitment>& committed() const { return transfer_.committed; }

@@ -199,6 +199,43 @@ TEST_F(ExchangeTest, a_repair_does_not_wait_for_a_member_that_died) {
     EXPECT_TRUE(members_[0]->exchange->collected().lacking_parts().empty());
 }
 
+class ExchangeAfterReveal : public ExchangeTest, public testing::WithParamInterface<bool> {};
+
+// n2 is back only when the others have what n0 reduced; what n3 did not is reduced again.
+TEST_P(ExchangeAfterReveal, a_repair_takes_only_who_had_committed) {
+    const bool revealed = GetParam();
+    begin(4, codec::CodecId::fp32);
+    give_parts_to({0, 3});
+    nodes_[2]->freeze();
+    start();
+    world_.after(100ms, [this] { nodes_[3]->kill(); });
+    Exchange& leader = *members_[0]->exchange;
+    const std::size_t half = plan_.parts.size() / 2;
+    ASSERT_TRUE(world_.run_until(
+        [&] {
+            return leader.finished().size() == half &&
+                   members_[1]->exchange->finished().size() == half &&
+                   leader.collected().failed_parts().size() == half;
+        },
+        6s));
+    if (revealed)
+        for (std::size_t i = 0; i < 2; ++i) members_[i]->exchange->close_to_latecomers();
+    nodes_[2]->thaw();
+    Repair repair;
+    repair.number = 1;
+    repair.parts = leader.collected().failed_parts();
+    repair.owners.assign(repair.parts.size(), place(1));
+    for (std::size_t i = 0; i < 3; ++i) members_[i]->exchange->add_repair(repair);
+    ASSERT_TRUE(world_.run_until([&] { return leader.complete(); }, 6s));
+    for (const std::uint32_t part : repair.parts) {
+        const consensus::FinishedPart& header = leader.finished().at(part);
+        EXPECT_TRUE(header.includes(place(0)) && header.includes(place(1)));
+        EXPECT_EQ(header.includes(place(2)), !revealed);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(revealed, ExchangeAfterReveal, testing::Bool());
+
 // n2's link is slow: parts of n0 and n1 wait for it at the aggregator.
 TEST_F(ExchangeTest, what_waits_for_a_slow_member_is_bounded_and_nobody_is_left_out) {
     nodes_[2]->options().upload_bytes_per_s = 20'000;

@@ -36,6 +36,7 @@ class KeptInputs {
     Ok commit(std::uint32_t member, const Commitment& commitment);
     // nullptr: it has not committed here.
     const Commitment* commitment(std::uint32_t member) const;
+    const std::map<std::uint32_t, Commitment>& commitments() const { return commitments_; }
     // Members that committed twice, with what they said second.
     const std::map<std::uint32_t, Commitment>& second_commitments() const { return second_; }
 

@@ -50,6 +50,15 @@ void PartOwner::lose(std::uint32_t member) {
     }
 }
 
+void PartOwner::close_to_latecomers() {
+    for (auto& [key, reduction] : reductions_) {
+        if (reduction->closed) continue;
+        std::erase_if(reduction->waiting,
+                      [this](std::uint32_t member) { return is_too_late(member); });
+        close_if_ready(*reduction);
+    }
+}
+
 Reduction& PartOwner::open_reduction(std::uint32_t part, std::uint32_t repair) {
     auto& slot = reductions_[{repair, part}];
     if (slot) return *slot;
@@ -64,7 +73,9 @@ Reduction& PartOwner::open_reduction(std::uint32_t part, std::uint32_t repair) {
     if (repair == 0) slot->waiting = transfer_.routes.sources(*transfer_.me, part);
     for (std::uint32_t i = 0; i < transfer_.plan.members.size() && repair > 0; ++i)
         if (!transfer_.plan.members[i].input.is_empty()) slot->waiting.insert(i);
-    std::erase_if(slot->waiting, [this](std::uint32_t member) { return pacing_.is_gone(member); });
+    std::erase_if(slot->waiting, [this](std::uint32_t member) {
+        return pacing_.is_gone(member) || is_too_late(member);
+    });
     return *slot;
 }
 

@@ -72,6 +72,8 @@ class PartOwner {
                      PartsHeader header,
                      TimePoint begun);
     void lose(std::uint32_t member);
+    // Waits no more for who is not in Transfer::open_to.
+    void close_to_latecomers();
     Task<void> close_at(TimePoint deadline, std::uint32_t repair);
     Task<void> close_without_doubtful();
 
@@ -84,6 +86,9 @@ class PartOwner {
     }
 
   private:
+    bool is_too_late(std::uint32_t member) const {
+        return transfer_.open_to && !transfer_.open_to->contains(member);
+    }
     void close_if_ready(Reduction& reduction);
     bool waits_only_a_moment(Reduction& reduction);
     Task<void> close_after_grace(std::shared_ptr<Reduction> reduction);

@@ -6,6 +6,7 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "dedloc/allreduce/contribution.h"
 #include "dedloc/allreduce/environment.h"
@@ -66,6 +67,9 @@ struct Transfer {
     // Our commitment in a robust round, when `committed_event` is set; null: we bring nothing.
     std::shared_ptr<const OwnCommitment> committed{};
     runtime::Event committed_event;
+    // Set once a nonce is revealed: the members that had committed by then. No other's
+    // contribution is reduced after that, or it could be chosen by the draw.
+    std::optional<std::set<std::uint32_t>> open_to{};
 
     bool commits() const { return contributes && environment.options.proves; }
     TimePoint now() const { return environment.now(); }

@@ -212,6 +212,17 @@ Task<Result<void>> Judge::vouch(std::shared_ptr<const consensus::Plan> plan,
     co_return co_await check_proof(plan, decision, proof, rows);
 }
 
+// As far as this member can tell: it revealed its own nonce when it held every average. The leader
+// hears nonces before it does.
+bool Judge::was_committed_before_draw(const consensus::Plan& plan, const DrawMessage& draw) const {
+    const std::shared_ptr<OpenProof> open = prover_.find(draw.plan);
+    if (!open || !open->exchange->open_to() || plan.leader == environment_.me()) return true;
+    const std::set<std::uint32_t>& committed = *open->exchange->open_to();
+    for (std::uint32_t member = 0; member < plan.members.size(); ++member)
+        if (must_prove(plan, draw, member) && !committed.contains(member)) return false;
+    return true;
+}
+
 Task<Result<void>> Judge::check_proof(std::shared_ptr<const consensus::Plan> plan,
                                       std::shared_ptr<const consensus::Decision> decision,
                                       std::shared_ptr<const Proof> proof,
@@ -225,6 +236,9 @@ Task<Result<void>> Judge::check_proof(std::shared_ptr<const consensus::Plan> pla
     if (environment_.options.bugs.rows_unchecked) co_return Result<void>();
     if (!contradicting_owners(proof->draw).empty())
         co_return not_proved("an owner reduced what nobody had committed to");
+    if (!was_committed_before_draw(*plan, proof->draw))
+        co_return make_error(ErrorKind::conflict,
+                             "it averages a contribution that came after a nonce was revealed");
     if (!table) co_return table.error();
     for (std::size_t place = 0; place < rows->owners().size(); ++place) {
         const std::uint32_t owner = rows->owners()[place];

@@ -65,6 +65,7 @@ class Judge {
                          std::uint32_t member,
                          std::optional<SignedBy> accusation,
                          std::shared_ptr<Judgement> judgement);
+    bool was_committed_before_draw(const consensus::Plan& plan, const DrawMessage& draw) const;
     Task<Result<void>> check_proof(std::shared_ptr<const consensus::Plan> plan,
                                    std::shared_ptr<const consensus::Decision> decision,
                                    std::shared_ptr<const Proof> proof,

@@ -84,6 +84,7 @@ Task<void> Prover::reveal(std::shared_ptr<OpenProof> open) {
         (void)co_await exchange->changed().wait_until(environment_.node.clock, end);
     const std::optional<Reveal> own = own_reveal(*open);
     if (!own) co_return;
+    close_to_latecomers(*exchange);
     const PeerId leader = exchange->plan().leader;
     if (leader == environment_.me()) {
         (void)take_reveal(leader, *own);
@@ -120,8 +121,14 @@ Ok Prover::take_reveal(const PeerId& from, const Reveal& reveal) {
         (from != environment_.me() && open->plan().members[reveal.member].peer != from))
         return make_error(ErrorKind::peer_broke_protocol, "a nonce is not for us, or another's");
     open->reveals.try_emplace(reveal.member, reveal);
+    close_to_latecomers(*open->exchange);
     changed_.pulse();
     return {};
+}
+
+// A nonce is known outside of its author: who has not committed could choose by it.
+void Prover::close_to_latecomers(allreduce::Exchange& exchange) const {
+    if (!environment_.options.bugs.early_draw) exchange.close_to_latecomers();
 }
 
 // ---- answers ------------------------------------------------------------------------------------
@@ -237,7 +244,10 @@ Task<Result<Bytes>> Prover::on_answer(PeerId from, Bytes request) {
     if (!open || !open->exchange->own_place())
         co_return make_error(ErrorKind::not_found, "no such plan here");
     Objections given;
-    if (std::optional<Reveal> own = own_reveal(*open)) given.reveals.push_back(*std::move(own));
+    if (std::optional<Reveal> own = own_reveal(*open)) {
+        close_to_latecomers(*open->exchange);
+        given.reveals.push_back(*std::move(own));
+    }
     if (!ask->draw.empty()) {
         DrawMessage draw = std::move(ask->draw.front());
         if (open->answer && open->draw_digest == digest_of(draw)) {

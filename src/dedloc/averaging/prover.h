@@ -68,6 +68,7 @@ class Prover {
     Task<Result<Bytes>> on_input(PeerId from, Bytes request);
     Ok take_reveal(const PeerId& from, const Reveal& reveal);
     Task<Result<Bytes>> objections_to_draw(std::shared_ptr<OpenProof> open, DrawMessage draw);
+    void close_to_latecomers(allreduce::Exchange& exchange) const;
     std::optional<Reveal> own_reveal(const OpenProof& open) const;
     void note_contradictions(const OpenProof& open, const DrawMessage& draw, Objections& into);
     SignedBy testify(const OpenProof& open, const Testimony& testimony) const;
