@@ -4,8 +4,8 @@
 //   AggregatorBackend   reduces parts of native rounds, and holds no state
 //   ObserverBackend     takes no part
 //
-// hivemind's will be another. A backend has its BackendListener act on what has happened, and tells
-// people of it through events::Teller.
+// A backend has its BackendListener act on what has happened, and tells people of it through
+// events::Teller.
 //
 // Thread: the network thread.
 

@@ -1,8 +1,8 @@
 // Collaboration: one peer's part in a run. It keeps the membership, decides when a global step is
 // due, runs the round, applies what was committed, catches up when it slept, and serves its state.
 //
-// The caller computes gradients (collab::Trainer does it with a Learner; train's
-// CollaborativeOptimizer with the user's own loop; the simulator in virtual time):
+// The caller computes gradients (train::Trainer does it with a Model; train::LoopSession with the
+// user's own loop; the simulator in virtual time):
 //
 //   while (!collaboration.stopped()) {
 //       if (collaboration.is_to_compute()) {
