@@ -280,7 +280,7 @@ struct WatchOptions {
     double seconds = 0;     // 0: until Ctrl-C or the end of the run
     bool json = false;
     bool plain = false;
-    std::string web;             // where the page is (peer/web_page.h); empty: none
+    std::string web;             // where the page is (web/run_page.h); empty: none
     bool print_plan = false;     // a file for run_plan instead of the view, after `seconds` (10)
     std::uint64_t elements = 0;  // for it: numbers in the averaged vector; 0: as the run says
 };

@@ -14,7 +14,7 @@
 #include "dedloc/peer/peer_run.h"
 #include "dedloc/peer/prompts.h"
 #include "dedloc/peer/say.h"
-#include "dedloc/peer/web_page.h"
+#include "dedloc/web/run_page.h"
 
 namespace dedloc::cli {
 namespace {
@@ -24,8 +24,8 @@ constexpr auto replay_look_time = std::chrono::milliseconds(100);
 }  // namespace
 
 int run_replay(const ReplayOptions& options) {
-    auto place = peer::web_options(options.web);
-    if (!place) return peer::report(place.failure());
+    auto place = web::server_options(options.web);
+    if (!place) return peer::report(peer::failure(place.error()));
     place->pictures_folder = options.folder + "/" + peer::sheets_folder;
     const auto run = given_run_file(options.folder + "/" + std::string(peer::run_copy_file));
     if (!run) return peer::report(peer::failure(run.error()));

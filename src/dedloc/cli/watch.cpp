@@ -94,13 +94,12 @@ int print_plan_of_run(const Watcher& run, const WatchOptions& options) {
     return 0;
 }
 
-peer::Outcome<std::unique_ptr<peer::WebPage>> page_of(const Watcher& run,
-                                                      const std::string& where) {
-    return peer::WebPage::start({.where = where,
-                                 .facts = {.mode = web::Mode::watch,
-                                           .version = std::string(base::release),
-                                           .run = run.run(),
-                                           .started = run.wall_now()}});
+peer::Outcome<std::unique_ptr<web::RunPage>> page_of(const Watcher& run, const std::string& where) {
+    return peer::open_web_page({.where = where,
+                                .facts = {.mode = web::Mode::watch,
+                                          .version = std::string(base::release),
+                                          .run = run.run(),
+                                          .started = run.wall_now()}});
 }
 
 web::Look look_of(const Watcher& run,
@@ -126,7 +125,7 @@ int run_watch(const WatchOptions& options) {
     if (options.print_plan) return print_plan_of_run(run, options);
 
     const double started = run.wall_now();
-    std::unique_ptr<peer::WebPage> page;
+    std::unique_ptr<web::RunPage> page;
     if (!options.web.empty()) {
         auto made = page_of(run, options.web);
         if (!made) return peer::report(made.failure());

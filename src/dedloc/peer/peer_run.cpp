@@ -228,7 +228,7 @@ class PeerRun {
     bool view_is_over_ = false;
     bool is_paused_ = false;
     PeerControl control_;
-    std::unique_ptr<WebPage> web_;  // null: without; it asks `control_`
+    std::unique_ptr<web::RunPage> web_;  // null: without; it asks `control_`
 };
 
 tasks::TaskOptions PeerRun::task_options() const {
@@ -425,14 +425,14 @@ web::Actions PeerRun::web_actions() {
 
 std::optional<Failure> PeerRun::start_web() {
     if (options_.web.empty()) return std::nullopt;
-    auto page = WebPage::start({.where = options_.web,
-                                .facts = {.mode = web::Mode::peer,
-                                          .version = std::string(base::release),
-                                          .run = run_file(),
-                                          .us = node_.id(),
-                                          .started = node_.clock().wall_now()},
-                                .directory = input_.opened.directory,
-                                .actions = web_actions()});
+    auto page = open_web_page({.where = options_.web,
+                               .facts = {.mode = web::Mode::peer,
+                                         .version = std::string(base::release),
+                                         .run = run_file(),
+                                         .us = node_.id(),
+                                         .started = node_.clock().wall_now()},
+                               .directory = input_.opened.directory,
+                               .actions = web_actions()});
     if (!page) return page.failure();
     web_ = std::move(*page);
     if (!options_.json) screen_.say("this peer's page: " + web_->address());

@@ -30,7 +30,9 @@ constexpr const char* json_type = "application/json; charset=utf-8";
 constexpr const char* content_policy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'";
+    "frame-ancestors ";
+// Jupyter, and the notebooks of Visual Studio Code. A frame without the token shows nothing.
+constexpr const char* notebooks = "http://localhost:* http://127.0.0.1:* vscode-webview:";
 
 double steady_seconds_of_server() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
@@ -149,7 +151,8 @@ void Server::State::set_up() {
         const int yes = 1;
         ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     });
-    http.set_default_headers({{"Content-Security-Policy", content_policy},
+    const std::string frames = options.in_notebooks ? notebooks : "'none'";
+    http.set_default_headers({{"Content-Security-Policy", content_policy + frames},
                               {"X-Content-Type-Options", "nosniff"},
                               {"Referrer-Policy", "no-referrer"},
                               {"Cross-Origin-Resource-Policy", "same-origin"},

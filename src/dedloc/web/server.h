@@ -40,6 +40,7 @@ struct ServerOptions {
     bool is_default = true;         // of `where`: no port was asked for, another free one will do
     std::string token{};            // 32 hex digits; empty: a new one
     std::string pictures_folder{};  // of `step-N.png`; empty: none
+    bool in_notebooks = false;      // pages of this machine's notebooks may show it in a frame
 };
 
 class Server {

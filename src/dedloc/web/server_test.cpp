@@ -59,6 +59,20 @@ class ServerTest : public ::testing::Test {
     std::atomic<int> paused_ = 0;
 };
 
+TEST_F(ServerTest, only_notebooks_of_this_machine_may_frame_a_page_and_only_where_that_is_asked) {
+    const auto policy = [](int port) {
+        const auto page = httplib::Client("127.0.0.1", port).Get("/");
+        return page ? page->get_header_value("Content-Security-Policy") : std::string();
+    };
+    EXPECT_TRUE(policy(server_->port()).ends_with("frame-ancestors 'none'"));
+    auto framed = Server::start(
+        store_, {}, {.where = {.port = 0}, .is_default = false, .in_notebooks = true});
+    ASSERT_TRUE(framed);
+    EXPECT_TRUE(policy((*framed)->port())
+                    .ends_with("frame-ancestors http://localhost:* http://127.0.0.1:* "
+                               "vscode-webview:"));
+}
+
 TEST_F(ServerTest, serves_its_page_with_a_policy_that_lets_nothing_else_in) {
     const auto page = client().Get("/");
     ASSERT_TRUE(page);

@@ -18,6 +18,7 @@ import "./happened.js";
 import "./replay.js";
 import { by, make, setText, show } from "./dom.js";
 import { number } from "./format.js";
+import { keep, kept } from "./kept.js";
 import { listen, store } from "./store.js";
 import { Stream } from "./stream.js";
 
@@ -29,9 +30,9 @@ function useTheme(word) {
   else delete document.documentElement.dataset.theme;
   theme.value = word;
 }
-useTheme(localStorage.getItem("dedloc-theme") ?? "");
+useTheme(kept("localStorage", "dedloc-theme"));
 theme.addEventListener("change", () => {
-  localStorage.setItem("dedloc-theme", theme.value);
+  keep("localStorage", "dedloc-theme", theme.value);
   useTheme(theme.value);
 });
 

@@ -1,6 +1,7 @@
 // The stream of the run: asks for all there is, then hears what is new. A stream that ends is begun
 // again, and the page says so meanwhile.
 
+import { keep, kept } from "./kept.js";
 import * as from from "./store.js";
 
 const first_wait_s = 1;
@@ -14,11 +15,11 @@ function takeToken() {
   const address = new URL(location.href);
   const given = address.searchParams.get("token");
   if (given) {
-    sessionStorage.setItem("dedloc-token", given);
+    keep("sessionStorage", "dedloc-token", given);
     address.searchParams.delete("token");
     history.replaceState(null, "", address);
   }
-  return sessionStorage.getItem("dedloc-token") ?? "";
+  return given ?? kept("sessionStorage", "dedloc-token");
 }
 
 const token = takeToken();

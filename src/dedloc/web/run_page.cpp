@@ -1,0 +1,102 @@
+#include "dedloc/web/run_page.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+
+#include "dedloc/base/file.h"
+#include "dedloc/monitor/run_history.h"
+
+namespace dedloc::web {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double pictures_look_s = 5;
+constexpr std::size_t page_file_bytes_max = 1024;
+
+double steady_seconds_of_page() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+// The newest of `step-N.png`, in order.
+std::vector<std::uint64_t> pictures_in(const std::string& folder) {
+    constexpr std::string_view begin = "step-";
+    constexpr std::string_view end = ".png";
+    std::vector<std::uint64_t> steps;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+        const std::string name = entry.path().filename().string();
+        if (!name.starts_with(begin) || !name.ends_with(end)) continue;
+        std::uint64_t step = 0;
+        const char* last = name.data() + name.size() - end.size();
+        const auto [at, wrong] = std::from_chars(name.data() + begin.size(), last, step);
+        if (wrong == std::errc() && at == last) steps.push_back(step);
+    }
+    std::ranges::sort(steps);
+    if (steps.size() > pictures_shown_max)
+        steps.erase(steps.begin(), steps.end() - static_cast<std::ptrdiff_t>(pictures_shown_max));
+    return steps;
+}
+
+}  // namespace
+
+Result<ServerOptions> server_options(const std::string& where) {
+    ServerOptions options;
+    if (where == "auto") return options;
+    const auto address = parse_web_address(where);
+    if (!address)
+        return make_error(ErrorKind::bad_input,
+                          "'{}' is no place for the web page: write a port (8470; 0: any that is "
+                          "free), or ADDRESS:PORT (0.0.0.0:8470, for others' machines as well)",
+                          where);
+    options.where = *address;
+    options.is_default = false;
+    return options;
+}
+
+Result<std::unique_ptr<RunPage>> RunPage::open(RunPageOptions given) {
+    DEDLOC_TRY(ServerOptions options, server_options(given.where));
+    const std::string& directory = given.directory;
+    if (!directory.empty())
+        if (const auto before =
+                base::read_file(directory + "/" + std::string(page_file_name), page_file_bytes_max))
+            options.token = token_in(*before);
+    options.pictures_folder = given.pictures_folder;
+    options.in_notebooks = given.in_notebooks;
+    for (const auto& [name, action] : given.actions) given.facts.may.push_back(name);
+    std::unique_ptr<RunPage> page(new RunPage);
+    page->pictures_folder_ = std::move(given.pictures_folder);
+    page->store_ = std::make_unique<RunStore>(std::move(given.facts));
+    DEDLOC_TRY(page->server_,
+               Server::start(*page->store_, std::move(given.actions), std::move(options)));
+    if (!directory.empty()) page->read_history(directory);
+    return page;
+}
+
+RunPage::~RunPage() {
+    if (store_) store_->end("the process has ended");
+    server_.reset();
+    if (history_.joinable()) history_.join();
+}
+
+// Reading the event logs may take a while, and nothing waits for it.
+void RunPage::read_history(std::string directory) {
+    history_ = std::thread([this, directory = std::move(directory)] {
+        if (const auto history = monitor::read_history(directory)) store_->add_history(*history);
+    });
+}
+
+void RunPage::update(Look look) {
+    const double now = steady_seconds_of_page();
+    if (!pictures_folder_.empty() && now - pictures_at_ >= pictures_look_s) {
+        pictures_at_ = now;
+        pictures_ = pictures_in(pictures_folder_);
+    }
+    look.pictures = pictures_;
+    store_->update(std::move(look));
+}
+
+}  // namespace dedloc::web
