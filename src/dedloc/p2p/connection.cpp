@@ -206,6 +206,7 @@ Task<void> PeerConnection::read_loop(Self self) {
             co_return;
         }
         self->moved(*count);
+        if (self->settings_.traffic) self->settings_.traffic->received(*count);
         const std::uint64_t frames = self->session_.frames_received();
         state = self->channel_->feed_to(ByteView(cipher).first(*count), to_session);
         if (is_stranger) {
@@ -285,6 +286,7 @@ Task<void> PeerConnection::write_loop(Self self) {
         }
         self->fit_batch(bytes.size(), clock.now() - begun);
         self->moved(bytes.size());
+        if (self->settings_.traffic) self->settings_.traffic->sent(bytes.size());
         self->channel_->recycle(std::move(bytes));
     }
     if (self->closing_) self->close(*self->closing_);

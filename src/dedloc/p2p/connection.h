@@ -15,6 +15,7 @@
 #include <string>
 
 #include "dedloc/p2p/nat.h"
+#include "dedloc/p2p/peer_traffic.h"
 #include "dedloc/p2p/stranger_budget.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/scope.h"
@@ -41,7 +42,8 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
         Duration keep_alive_interval;
         Duration keep_alive_answer_max;
         Origin origin{};
-        std::function<bool()> is_needed{};  // null: the peer is a stranger
+        std::shared_ptr<PeerTraffic::Counter> traffic{};  // null: nobody counts
+        std::function<bool()> is_needed{};                // null: the peer is a stranger
         // Where strangers have a budget: waits for this one's turn; counts what it cost.
         std::function<Task<void>(PeerId)> strangers_turn{};
         std::function<void(const PeerId&, const StrangerBudget::Cost&)> spend{};

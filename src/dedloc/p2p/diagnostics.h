@@ -26,6 +26,9 @@ class PeerView {
   public:
     virtual ~PeerView() = default;
     virtual std::optional<PeerFacts> facts_of(const PeerId& peer) const = 0;
+    // Over the connections to that peer, and to all (peer_traffic.h). On one machine, too.
+    virtual runtime::Traffic traffic_with(const PeerId& peer) const = 0;
+    virtual runtime::Traffic traffic_with_all() const = 0;
     // One libp2p ping (not yamux's).
     virtual Task<Result<Duration>> ping(PeerId peer, TimePoint deadline) = 0;
     // Asks other peers for its addresses (FIND_NODE) though some may be known already.

@@ -23,6 +23,10 @@ class HostDiagnostics final : public NatView, public PeerView {
     bool is_punching(const PeerId& peer) const override { return nat_.is_punching(peer); }
 
     std::optional<PeerFacts> facts_of(const PeerId& peer) const override;
+    runtime::Traffic traffic_with(const PeerId& peer) const override {
+        return swarm_.traffic().with(peer);
+    }
+    runtime::Traffic traffic_with_all() const override { return swarm_.traffic().with_all(); }
     Task<Result<Duration>> ping(PeerId peer, TimePoint deadline) override;
     Task<Result<std::vector<std::string>>> find_peer(PeerId peer, TimePoint deadline) override;
 

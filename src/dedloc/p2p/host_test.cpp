@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <numeric>
 
+#include "dedloc/p2p/diagnostics.h"
 #include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/runtime/deadline.h"
@@ -152,6 +153,33 @@ TEST_P(HostTest, a_call_brings_its_answer) {
     EXPECT_EQ(as_text(*answer), "hello");
     EXPECT_TRUE(a.is_connected(b.id()));
     EXPECT_TRUE(b.is_connected(a.id()));
+}
+
+TEST_P(HostTest, bytes_are_counted_by_peer) {
+    Host& a = world_.add(1);
+    Host& b = world_.add(2);
+    Host& c = world_.add(3);
+    b.handle_call("echo", echo);
+    c.handle_call("echo", echo);
+    introduce(a, b);
+    introduce(a, c);
+    constexpr std::size_t large = 1 << 20;
+    ASSERT_TRUE(call(world_, a, b.id(), "echo", Bytes(large, 7)));
+    ASSERT_TRUE(call(world_, a, c.id(), "echo", Bytes(large / 8, 7)));
+    const PeerView& view = *view_of(a);
+    const auto with_b = view.traffic_with(b.id());
+    const auto with_c = view.traffic_with(c.id());
+    for (const std::uint64_t bytes : {with_b.sent_bytes, with_b.received_bytes}) {
+        EXPECT_GT(bytes, large);
+        EXPECT_LT(bytes, large + large / 16);  // framing, and what both say of themselves
+    }
+    EXPECT_LT(with_c.sent_bytes, large / 4);
+    EXPECT_EQ(view.traffic_with_all().sent_bytes, with_b.sent_bytes + with_c.sent_bytes);
+    EXPECT_EQ(view.traffic_with(a.id()).sent_bytes, 0u);
+    // The counters outlive the connection.
+    a.disconnect(b.id());
+    world_.run_until([&] { return !a.is_connected(b.id()); });
+    EXPECT_GE(view.traffic_with(b.id()).sent_bytes, with_b.sent_bytes);
 }
 
 TEST_P(HostTest, empty_and_large_payloads_pass) {

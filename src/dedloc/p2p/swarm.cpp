@@ -111,6 +111,7 @@ ConnectionPtr Swarm::make_connection(transport::SecureConnection secured, Origin
         .keep_alive_interval = options_.keep_alive_interval,
         .keep_alive_answer_max = options_.keep_alive_answer_max,
         .origin = std::move(origin),
+        .traffic = parts_.traffic.counter_of(secured.remote),
         .is_needed = [this, peer = secured.remote] { return parts_.needed.is_needed(peer); },
         .strangers_turn = nullptr,
         .spend = nullptr};

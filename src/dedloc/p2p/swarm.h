@@ -47,6 +47,7 @@ class Swarm {
     Task<void> close_all();
 
     const ConnectionTable& table() const { return table_; }
+    const PeerTraffic& traffic() const { return parts_.traffic; }
     NeededPeers& needed() { return parts_.needed; }
     const NeededPeers& needed() const { return parts_.needed; }
     Strangers& strangers() { return strangers_; }

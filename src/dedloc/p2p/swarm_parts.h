@@ -84,6 +84,7 @@ struct SwarmParts {
     runtime::Scope& scope;
     NeededPeers needed{options};
     Listeners listeners{options.network};
+    PeerTraffic traffic{};
     bool closing = false;
     // Makes room and puts it among the others. Errors: overloaded; peer_gone: the host stops.
     std::function<Result<ConnectionPtr>(transport::SecureConnection, Origin)> add{};
