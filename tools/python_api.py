@@ -24,7 +24,8 @@ This page is written by `python3 tools/python_api.py --write` from the docstring
 them. How to begin: [python.md](python.md).
 """
 # Module, and what of it is public, in the order of the page.
-PUBLIC = (("run.py", ("host", "join", "close_all", "Run")), ("optimizer.py", ("Optimizer",)),
+PUBLIC = (("run.py", ("host", "join", "close_all", "Run")), ("_web.py", ("Page",)),
+          ("optimizer.py", ("Optimizer",)),
           ("_calls.py", ("sample_seed",)), ("checkpoint.py", None), ("export.py", None),
           ("experts.py", None), ("errors.py", None), ("callbacks.py", None))
 SUBMODULES = ("callbacks.py", "experts.py")  # whose names are not dedloc's own

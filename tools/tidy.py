@@ -73,7 +73,7 @@ BANS = (
         ("src/dedloc/runtime/", "src/dedloc/tasks/synthetic", "src/dedloc/web/server.cpp")),
     Ban(r"\bstd::j?thread\b(?!::(?:hardware_concurrency|id))|\bstd::async\b|\bpthread_create\b",
         "runtime::Workers", ("src/dedloc/runtime/", "src/dedloc/train/", "src/dedloc/tasks/",
-                             "src/dedloc/monitor/", "src/dedloc/web/",
+                             "src/dedloc/monitor/", "src/dedloc/web/", "src/dedloc/c_api/loop_page",
                              "src/dedloc/collab/node.cpp",
                              "src/dedloc/text/prefetch", "src/dedloc/images/read_ahead"),
         in_tests=False),

@@ -23,6 +23,7 @@ if importlib.util.find_spec("torch") is None:
 # pylint: disable=wrong-import-position
 from . import callbacks, experts
 from ._calls import sample_seed
+from ._web import Page
 from .checkpoint import load_checkpoint
 from .errors import (AlreadyOpen, BadInput, Cancelled, CannotCompute, DedlocError, Denied,
                      DifferentRun, LocalFault, NotFound, Unreachable, Unsupported)
@@ -32,6 +33,6 @@ from .run import Run, close_all, host, join
 
 __version__ = "0.1.0"
 __all__ = ["AlreadyOpen", "BadInput", "Cancelled", "CannotCompute", "DedlocError", "Denied",
-           "DifferentRun", "LocalFault", "NotFound", "Optimizer", "Run", "Unreachable",
-           "Unsupported", "callbacks", "close_all", "experts", "host", "join",
+           "DifferentRun", "LocalFault", "NotFound", "Optimizer", "Page", "Run",
+           "Unreachable", "Unsupported", "callbacks", "close_all", "experts", "host", "join",
            "load_checkpoint", "sample_seed", "save_safetensors"]

@@ -112,6 +112,8 @@ def _load() -> ctypes.CDLL:
         ("state_hash", ctypes.c_size_t, text),
         ("status_json", ctypes.c_size_t, text),
         ("next_event", ctypes.c_size_t, text),
+        ("web", ctypes.c_int, [loop, ctypes.c_char_p, error]),
+        ("web_address", ctypes.c_size_t, text),
         ("mixture_open", ctypes.c_int, [loop, ctypes.POINTER(MixtureOptions),
                                         ctypes.POINTER(mixture), error]),
         ("mixture_forward", ctypes.c_uint64, [mixture, floats, floats, ctypes.c_size_t,

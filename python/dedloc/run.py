@@ -13,6 +13,7 @@ from ._calls import Calls
 from ._library import library
 from ._run_file import text_of
 from ._signals import WAIT_S, Asked, Sigterm, repeated
+from ._web import Page
 from .errors import AlreadyOpen, BadInput, DedlocError
 
 _open_runs: "set[Run]" = set()  # until they are closed: nobody leaves without a word
@@ -33,13 +34,14 @@ class Run:
                  directory: str = "dedloc-peer", name: str = "",
                  listen: Optional[Sequence[str]] = None, announce: Sequence[str] = (),
                  relays: Sequence[str] = (), patience: float = 60.0,
-                 admit: Optional[str] = None) -> None:
+                 admit: Optional[str] = None, web: "bool | int | str" = False) -> None:
         self._given = dict(run_file=run_file, run_text=run_text, join=join, resume=resume,
                            directory=directory, name=name, announce="\n".join(announce),
                            admit=admit,
                            relays="\n".join(relays),
                            listen=None if listen is None else "\n".join(listen))
         self._patience = patience
+        self._web = web
         self._loop: Any = None
         self._model: Any = None  # kept: the engine writes into its memory until the run is closed
         self._pid = os.getpid()
@@ -95,6 +97,15 @@ class Run:
         _open_runs.add(self)
         _sigterm.catch()
         self._asked.raise_interrupt()
+        if self._web is not False:
+            self._open_page(self._web)
+
+    def _open_page(self, where: "bool | int | str | None") -> None:
+        is_usual = where is None or where is True
+        place = None if is_usual else str(where).encode()
+        error = _library.Error()
+        if not library.dedloc_web(self._opened(), place, error):
+            _library.raise_error(error)
 
     def _check_directory(self) -> None:
         folder = os.path.realpath(self._given["directory"])
@@ -114,6 +125,21 @@ class Run:
             raise DedlocError("the run has not begun: make a dedloc.Optimizer for it first"
                               if not self._left else "the run was closed")
         return self._loop
+
+    def web(self, where: "int | str | None" = None) -> Page:
+        """The page of this peer in the browser (docs/web.md): curves, rounds, peers, traffic,
+        contributions, advice. It opens when this is first called, or from the start with
+        ``web=True`` in :func:`host` and :func:`join`. ``print(run.web())`` prints its address;
+        a notebook shows it under the cell whose last line is ``run.web()``.
+
+        where: a port, 0 for any that is free, or "ADDRESS:PORT"; None: 8470, or the next that is
+            free, on this machine alone.
+
+        Its Pause has ``step()`` wait until Resume.
+        Raises LocalFault where the port is taken. Thread: any.
+        """
+        self._open_page(where)
+        return Page(_library.text(library.dedloc_web_address, self._opened()))
 
     def leave(self, patience: float = 10.0) -> None:
         """Hands in what was computed if a global step comes within `patience` seconds, says
@@ -278,7 +304,8 @@ def host(run_file: "Optional[str | os.PathLike[str]]" = None, *, resume: Optiona
         person.
 
     Options, as of :func:`join`: directory (identity and bookkeeping of this peer, one process at a
-    time), name, listen, announce, relays (multiaddresses), patience (seconds).
+    time), name, listen, announce, relays (multiaddresses), patience (seconds), web (True, a port or
+    "ADDRESS:PORT": :meth:`Run.web` from the start).
     """
     sections = dict(optimizer=optimizer, schedule=schedule, stop=stop, averaging=averaging,
                     local=local, robust=robust, checkpoint=checkpoint, evaluate=evaluate,

@@ -144,7 +144,8 @@ Result<void> open_loop(dedloc_loop& loop,
     const run::Layout layout = memory->layout();
     DEDLOC_TRY_VOID(optim::check(layout.parameters, layout.parameters_count));
     train::SessionOptions options = options_of(given);
-    options.events = &loop.events;
+    options.events = &loop.told;
+    loop.directory = options.directory;
     DEDLOC_TRY(loop.session,
                train::LoopSession::join(std::move(memory), model.fingerprint, std::move(options)));
     return {};
@@ -186,7 +187,9 @@ void dedloc_reload(dedloc_loop* loop) { loop->session->reload(); }
 int dedloc_leave(dedloc_loop* loop, double patience_s, dedloc_error* error) {
     return guarded(error, 0, [&] {
         const Result<void> left = loop->session->leave(from_seconds(std::max(0.0, patience_s)));
-        return left ? 1 : report(left.error(), error);
+        if (!left) return report(left.error(), error);
+        if (loop->page) loop->page->end("this peer has left");
+        return 1;
     });
 }
 
@@ -227,6 +230,21 @@ size_t dedloc_status_json(const dedloc_loop* loop, char* out, size_t size) {
 
 size_t dedloc_next_event(dedloc_loop* loop, char* out, size_t size) {
     return loop->events.next(out, size);
+}
+
+int dedloc_web(dedloc_loop* loop, const char* where, dedloc_error* error) {
+    return guarded(error, 0, [&] {
+        if (loop->page) return 1;
+        auto page = LoopPage::open(
+            *loop->session, loop->page_events, where != nullptr ? where : "auto", loop->directory);
+        if (!page) return report(page.error(), error);
+        loop->page = *std::move(page);
+        return 1;
+    });
+}
+
+size_t dedloc_web_address(const dedloc_loop* loop, char* out, size_t size) {
+    return write_text(loop->page ? loop->page->address() : std::string(), out, size);
 }
 
 const char* dedloc_version(void) { return DEDLOC_VERSION; }

@@ -177,6 +177,14 @@ DEDLOC_API size_t dedloc_status_json(const dedloc_loop* loop, char* out, size_t 
  * are kept. It is taken off only if it fits. */
 DEDLOC_API size_t dedloc_next_event(dedloc_loop* loop, char* out, size_t size);
 
+/* The web page of this loop's peer, on threads of its own (docs/web.md). `where`: a port ("8470";
+ * "0": any that is free), or ADDRESS:PORT; NULL: the usual port, or a free one. A loop has one
+ * page: once it is open this does nothing. It shows what has happened before as far as the newest
+ * 2,048 events tell. 0: error. */
+DEDLOC_API int dedloc_web(dedloc_loop* loop, const char* where, dedloc_error* error);
+/* The page's address, with the token that lets in; empty: there is no page. */
+DEDLOC_API size_t dedloc_web_address(const dedloc_loop* loop, char* out, size_t size);
+
 /* Experts that others lend (`dedloc serve`), as a layer of the model: the gate is the caller's, and
  * gives scores of the grid's coordinates. Thread: one at a time for each mixture, which is closed
  * before its loop. */

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "dedloc/c_api/dedloc.h"
+#include "dedloc/c_api/loop_page.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/train/session.h"
 #include "dedloc/train/span_model.h"
@@ -76,9 +77,14 @@ class EventQueue final : public events::EventSink {
 }  // namespace dedloc::c_api
 
 struct dedloc_loop {
-    dedloc::c_api::EventQueue events;  // outlives the loop, which tells it
+    // These outlive the loop, which tells them.
+    dedloc::c_api::EventQueue events;
+    dedloc::c_api::PageEvents page_events;
+    dedloc::monitor::EventFan told{{&events, &page_events}};
+    std::string directory;
     dedloc::train::SpanModel* in_memory = nullptr;
     std::size_t tensors_count = 0;
     std::size_t trained_count = 0;
     std::unique_ptr<dedloc::train::LoopSession> session;
+    std::unique_ptr<dedloc::c_api::LoopPage> page;  // null: nobody asked for it
 };

@@ -123,6 +123,7 @@ bool Loop::keeps_its_samples() const {
 }
 
 Result<bool> Loop::until_compute() {
+    pause_keeps_samples_ = false;
     for (bool more = true; more && !is_over();) {
         if (next_state_.valid()) {
             DEDLOC_TRY(more, take_next_state());
@@ -137,7 +138,8 @@ Result<bool> Loop::until_compute() {
             case StepDriver::Next::compute:
                 return true;
             case StepDriver::Next::hand_in: {
-                if (keeps_its_samples()) {
+                pause_keeps_samples_ = keeps_its_samples();
+                if (pause_keeps_samples_) {
                     DEDLOC_TRY_VOID(goes_on());
                     std::this_thread::sleep_for(wait_poll);  // NOLINT(tidy): a user's pause
                     break;

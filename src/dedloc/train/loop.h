@@ -107,8 +107,8 @@ class Loop {
     // Nothing more is computed: waits for the step that is being made, and hands in what there is.
     Result<void> finish();
     bool has_something() const { return in_flight_.valid() || driver_->samples().size() > 0; }
-    // A step that this loop handed in for is being made.
-    bool is_in_step() const { return in_flight_.valid(); }
+    // A step that this loop handed in for is being made; or a pause keeps what it would hand in.
+    bool has_handed_in() const { return in_flight_.valid() || pause_keeps_samples_; }
     // After finish(), when the run is over: evaluates the end if that is ours to do.
     void evaluate_the_end();
     // Until the evaluations end; or stop().
@@ -174,6 +174,7 @@ class Loop {
     std::future<Result<Stepped>> in_flight_;  // valid while a step is being made
     std::future<State> next_state_;           // valid until the state of that has been looked at
     State early_;                             // that the model has while the step is being made
+    bool pause_keeps_samples_ = false;        // since until_compute() was called
     std::uint64_t step_ = 0;                  // of the state that the model has
     int failures_in_a_row_ = 0;
     NotFiniteInARow not_finite_;

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "dedloc/base/log.h"
+#include "dedloc/codec/chooser.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/run/read_run_file.h"
+#include "dedloc/run/vector_codecs.h"
 #include "dedloc/runtime/future.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/train/find_checkpoint.h"
@@ -349,7 +351,7 @@ Result<bool> LoopSession::try_step(std::int64_t samples, double mean_loss) {
     files_->refresh_join_string(collaboration());
     const Result<bool> more = loop_->until_compute();
     computing_since_ = node_->clock().now();
-    waits_ = !more && more.error().kind() == ErrorKind::cancelled && loop_->is_in_step();
+    waits_ = !more && more.error().kind() == ErrorKind::cancelled && loop_->has_handed_in();
     if (!more) return more.error();
     if (!*more && !left_) (void)step_over();
     return has_new_state_;
@@ -373,6 +375,24 @@ Result<void> LoopSession::is_in_time() const {
     if (wait_max_ > Duration(0) && node_->clock().now() - called_at_ >= wait_max_)
         return make_error(ErrorKind::cancelled, "it waits on: call again");
     return {};
+}
+
+void LoopSession::set_paused(bool paused) {
+    if (paused == this->paused()) return;
+    collaboration().set_paused(paused);
+    if (paused)
+        files_->tell(events::Paused{},
+                     global_step(),
+                     "paused: this loop waits in step(), and keeps up with the run, until it is "
+                     "resumed");
+    else
+        files_->tell(events::Resumed{}, global_step(), "resumed: this loop computes again");
+}
+
+double LoopSession::vector_bytes() const {
+    const run::Layout layout = model_->layout();
+    return static_cast<double>(layout.vector_count()) *
+           codec::element_bytes(run::vector_codecs(run_.averaging, layout));
 }
 
 double LoopSession::learning_rate() const {

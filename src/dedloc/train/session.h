@@ -37,8 +37,8 @@
 // timeout, denied: as collab::Node's and CollaborationService's. Where votes cannot be written for
 // half a minute, step() fails and the session has ended: the others need the votes of all who take
 // part. After a failed step() what was summed may be gone; the loop may go on, or leave(). Thread:
-// one at a time; peers() and status(): any. Cost: one pass over the gradients a call, two copies of
-// the model to and from the CPU a global step.
+// one at a time; peers(), status() and set_paused(): any. Cost: one pass over the gradients a call,
+// two copies of the model to and from the CPU a global step.
 
 #pragma once
 #include <cstdint>
@@ -122,6 +122,11 @@ class LoopSession {
     // Loads the run's present state into the model, whatever that holds.
     void reload() { (void)load_newest(); }
 
+    // Any thread: step() keeps what it was given and waits, as this peer computes nothing, or goes
+    // on again. The peer keeps up with the run meanwhile.
+    void set_paused(bool paused);
+    bool paused() const { return collaboration().paused(); }
+
     bool finished() const { return collaboration().stopped(); }
     std::string join_string() const;
     PeerId peer_id() const { return node_->id(); }
@@ -136,6 +141,7 @@ class LoopSession {
     const run::RunFile& run() const { return run_; }
     double learning_rate() const;  // of the next step; with local updates of an inner one
     std::uint64_t target_batch() const { return run_.batch.target; }
+    double vector_bytes() const;  // of a gradient or an average, encoded
     Model& model() const { return *model_; }
     const collab::Node& node() const { return *node_; }
 

@@ -1,0 +1,100 @@
+#include "dedloc/c_api/loop_page.h"
+
+#include <utility>
+
+#include "dedloc/base/release.h"
+#include "dedloc/monitor/screen.h"
+
+namespace dedloc::c_api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+web::Actions actions_of(train::LoopSession& session) {
+    const auto pauses = [&session](bool paused) {
+        return [&session, paused](const Json&) -> Result<Json> {
+            session.set_paused(paused);
+            return Json{{"paused", paused}};
+        };
+    };
+    return {{"pause", pauses(true)}, {"resume", pauses(false)}};
+}
+
+}  // namespace
+
+void PageEvents::record(const events::Event& event) {
+    const std::lock_guard lock(mutex_);
+    if (page_ != nullptr) return page_->record(event);
+    if (early_.size() >= early_events_max) early_.pop_front();
+    early_.push_back(event);
+}
+
+void PageEvents::tell(events::EventSink* page) {
+    const std::lock_guard lock(mutex_);
+    page_ = page;
+    if (page == nullptr) return;
+    for (const events::Event& event : std::exchange(early_, {})) page->record(event);
+}
+
+LoopPage::LoopPage(train::LoopSession& session, PageEvents& events)
+    : session_(session),
+      events_(events),
+      model_(session.run(), session.peer_id(), session.node().clock().wall_now()) {}
+
+Result<std::unique_ptr<LoopPage>> LoopPage::open(train::LoopSession& session,
+                                                 PageEvents& events,
+                                                 const std::string& where,
+                                                 const std::string& directory) {
+    std::unique_ptr<LoopPage> page(new LoopPage(session, events));
+    DEDLOC_TRY(page->page_,
+               web::RunPage::open({.where = where,
+                                   .facts = {.mode = web::Mode::peer,
+                                             .version = std::string(base::release),
+                                             .run = session.run(),
+                                             .us = session.peer_id(),
+                                             .started = session.node().clock().wall_now(),
+                                             .vector_bytes = session.vector_bytes()},
+                                   .directory = directory,
+                                   .actions = actions_of(session),
+                                   .in_notebooks = true}));
+    DEDLOC_TRY_VOID(session.node().disk().write_atomically(std::string(web::page_file_name),
+                                                           as_bytes(page->address() + "\n")));
+    page->fan_ = std::make_unique<monitor::EventFan>(
+        std::vector<events::EventSink*>{&page->page_->store(), &page->mailbox_});
+    events.tell(page->fan_.get());
+    page->look();
+    page->thread_ = std::thread([page = page.get()] { page->look_again_and_again(); });
+    return page;
+}
+
+LoopPage::~LoopPage() {
+    events_.tell(nullptr);
+    {
+        const std::lock_guard lock(mutex_);
+        closing_ = true;
+    }
+    wake_.notify_all();
+    if (thread_.joinable()) thread_.join();
+}
+
+void LoopPage::look() {
+    for (const events::Event& event : mailbox_.take()) model_.add(event);
+    web::Look look;
+    look.statuses = session_.peers();
+    look.now = session_.node().clock().wall_now();
+    model_.update(look.statuses, look.now);
+    look.view = model_.view();
+    look.paused = session_.paused();
+    page_->update(std::move(look));
+}
+
+void LoopPage::look_again_and_again() {
+    std::unique_lock lock(mutex_);
+    while (!wake_.wait_for(lock, monitor::frame_time, [this] { return closing_; })) {
+        lock.unlock();
+        look();
+        lock.lock();
+    }
+}
+
+}  // namespace dedloc::c_api
