@@ -1,9 +1,11 @@
 #include "dedloc/torch_bridge/dense.h"
 
 #include <cmath>
+#include <span>
 #include <torch/version.h>
 #include <vector>
 
+#include "dedloc/tensor/kernels.h"
 #include "dedloc/torch_bridge/autocast.h"
 
 namespace dedloc::torch_bridge {
@@ -26,6 +28,24 @@ Tensor product(const Tensor& inputs, const Tensor& weight, const Tensor& bias) {
     return at::mkldnn_linear(inputs.to_mkldnn(), weight, bias).to_dense();
 }
 
+// Text is written a row at a time. oneDNN would bring the whole weight into an order of its own
+// each time, which costs more than the product.
+bool is_one_row(const Tensor& rows, const Tensor& weight) {
+    return rows.size(0) == 1 && !torch::GradMode::is_enabled() && rows.is_contiguous() &&
+           weight.is_contiguous() && weight.scalar_type() == torch::kFloat32;
+}
+
+Tensor product_of_row(const Tensor& row, const Tensor& weight, const Tensor& bias) {
+    const auto from = static_cast<std::size_t>(weight.size(1));
+    const std::span<const float> x{row.data_ptr<float>(), from};
+    const float* rows = weight.data_ptr<float>();
+    Tensor out = torch::empty({1, weight.size(0)}, row.options());
+    const std::span<float> y{out.data_ptr<float>(), static_cast<std::size_t>(out.numel())};
+    for (std::size_t i = 0; i < y.size(); ++i)
+        y[i] = static_cast<float>(tensor::dot(x, {rows + i * from, from}));
+    return bias.defined() ? out + bias : out;
+}
+
 // Each of [groups, columns, inner] times the one of [groups, other, inner] transposed.
 Tensor products(const Tensor& left, const Tensor& right) {
     const std::vector<Tensor> lefts = left.unbind(0);
@@ -43,6 +63,7 @@ Tensor dense(const Tensor& inputs, const Tensor& weight, const Tensor& bias) {
     std::vector<std::int64_t> shape = inputs.sizes().vec();
     const Tensor rows = inputs.reshape({-1, shape.back()});
     shape.back() = weight.size(0);
+    if (is_one_row(rows, weight)) return product_of_row(rows, weight, bias).view(shape);
     return product(rows, weight, bias).view(shape);
 }
 
