@@ -50,6 +50,11 @@ Result<std::vector<std::pair<std::uint32_t, ByteView>>> contributions_in(
     return make_error(ErrorKind::peer_broke_protocol, "an average of the wrong length");
 }
 
+Error not_finite(std::uint32_t part) {
+    return make_error(
+        ErrorKind::peer_broke_protocol, "averaged part {} has numbers that are not finite", part);
+}
+
 Ok decode_gathered(const consensus::Plan& plan,
                    std::uint32_t part,
                    ByteView encoded,
@@ -60,6 +65,7 @@ Ok decode_gathered(const consensus::Plan& plan,
     for (const auto& [member, bytes] : contributions)
         weights.push_back(&plan.members[member].input);
     WeightDivider divider(total_weights(weights, plan.parts[part].range()));
+    bool finite = true;
     for_each_piece(out.size(), [&](std::size_t first, std::size_t count) {
         const std::span<float> sum = out.subspan(first, count);
         std::ranges::fill(sum, 0.0f);
@@ -69,8 +75,10 @@ Ok decode_gathered(const consensus::Plan& plan,
                                        scale_of(plan, part, member),
                                        sum);
         divider.divide_next(sum);
+        finite = finite && tensor::all_finite(sum);
     });
-    return {};
+    if (finite) return {};
+    return not_finite(part);
 }
 
 }  // namespace
@@ -122,13 +130,10 @@ Ok decode_average(const consensus::Plan& plan,
                   std::span<float> out) {
     DEDLOC_TRY(const codec::CodecId codec,
                codec::codec_from_number(plan.codec_of(plan.parts[part])));
-    if (is_gathered(plan, part))
-        DEDLOC_TRY_VOID(decode_gathered(plan, part, encoded, out));
-    else
-        DEDLOC_TRY_VOID(codec::decode(codec, encoded, out));
+    if (is_gathered(plan, part)) return decode_gathered(plan, part, encoded, out);
+    DEDLOC_TRY_VOID(codec::decode(codec, encoded, out));
     if (tensor::all_finite(out)) return {};
-    return make_error(
-        ErrorKind::peer_broke_protocol, "averaged part {} has numbers that are not finite", part);
+    return not_finite(part);
 }
 
 std::optional<OwnStretch> stretch_of(const consensus::Plan& plan,

@@ -99,7 +99,7 @@ TEST(Chooser, no_element_loses_bits_to_ranges_that_are_long_enough) {
 }
 
 TEST(Chooser, the_bytes_of_an_element_are_those_of_all_ranges_together) {
-    EXPECT_EQ(element_bytes({}), 0);
+    EXPECT_EQ(element_bytes(std::vector<CodecRange>{}), 0);
     EXPECT_EQ(element_bytes({{0, 77, CodecId::fp16}}), 2);
     EXPECT_EQ(element_bytes({{0, 300, CodecId::fp32}, {300, 100, CodecId::fp16}}), 3.5);
 }

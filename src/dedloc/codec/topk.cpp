@@ -6,11 +6,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "dedloc/base/float_environment.h"
 #include "dedloc/codec/codec.h"
 #include "dedloc/tensor/kernels.h"
+#include "dedloc/tensor/largest.h"
 
 namespace dedloc::codec {
 namespace {
@@ -38,16 +40,45 @@ struct Shape {
     }
 };
 
-void write_bits(std::span<std::uint8_t> out, std::size_t at, std::uint32_t value, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i, ++at)
-        out[at / 8] |= static_cast<std::uint8_t>(((value >> i) & 1u) << (at % 8));
+// Writes one string of bits after the other, n ≤ 12 at a time.
+class BitWriter {
+  public:
+    explicit BitWriter(std::uint8_t* out) : out_(out) {}
+    void write(std::uint32_t value, std::size_t n) {
+        word_ |= std::uint64_t{value & ((1u << n) - 1)} << bits_;
+        bits_ += n;
+        while (bits_ >= 8) take_byte();
+    }
+    void finish() {
+        if (bits_ > 0) take_byte();
+    }
+
+  private:
+    void take_byte() {
+        *out_++ = static_cast<std::uint8_t>(word_);
+        word_ >>= 8;
+        bits_ = bits_ > 8 ? bits_ - 8 : 0;
+    }
+
+    std::uint8_t* out_;
+    std::uint64_t word_ = 0;
+    std::size_t bits_ = 0;
+};
+
+void set_bit(std::span<std::uint8_t> bits, std::size_t at) {
+    bits[at / 8] |= static_cast<std::uint8_t>(1u << (at % 8));
 }
 
+// Bits [at, at + n) of a string, n ≤ 12.
+
 std::uint32_t read_bits(ByteView in, std::size_t at, std::size_t n) {
-    std::uint32_t value = 0;
-    for (std::size_t i = 0; i < n; ++i, ++at)
-        value |= static_cast<std::uint32_t>((in[at / 8] >> (at % 8)) & 1) << i;
-    return value;
+    std::uint32_t bits = 0;
+    const ByteView from = in.subspan(at / 8);
+    if (from.size() >= sizeof(bits))
+        std::memcpy(&bits, from.data(), sizeof(bits));
+    else
+        for (std::size_t i = 0; i < from.size(); ++i) bits |= std::uint32_t{from[i]} << (8 * i);
+    return (bits >> (at % 8)) & ((1u << n) - 1);
 }
 
 // One chunk, as it is on the wire.
@@ -58,100 +89,104 @@ struct Chunk {
     std::array<std::uint16_t, topk_chunk> places;
     std::array<std::uint8_t, topk_chunk> codes;
 
-    float value(std::size_t i) const {
-        const float magnitude = (codes[i] & 2) != 0 ? large : small;
-        return (codes[i] & 1) != 0 ? -magnitude : magnitude;
-    }
+    std::array<float, 4> values() const { return {small, -small, large, -large}; }  // by code
 };
 
 std::uint32_t magnitude_bits(float value) {
     return std::bit_cast<std::uint32_t>(value) & 0x7fffffffu;
 }
 
-// The `rank`-th largest of the magnitudes, from 1. A histogram of sign-less exponents and three
-// bits leaves few to compare.
-std::uint32_t ranked_magnitude(std::span<const std::uint32_t> magnitudes, std::size_t rank) {
-    constexpr unsigned shift = 20;
-    std::array<std::uint16_t, std::size_t{1} << (31 - shift)> histogram{};
-    for (const std::uint32_t bits : magnitudes) ++histogram[bits >> shift];
-    std::size_t bucket = histogram.size() - 1;
-    while (histogram[bucket] < rank) rank -= histogram[bucket--];
-    std::array<std::uint32_t, topk_chunk> candidates;
-    std::size_t count = 0;
-    for (const std::uint32_t bits : magnitudes) {
-        candidates[count] = bits;
-        count += bits >> shift == bucket ? 1 : 0;
+// Sets the places of the `kept` largest magnitudes, ascending. Of a whole chunk few are looked at
+// one by one. False: a number is not finite.
+bool select(std::span<const float> values, std::size_t kept, Chunk& chunk) {
+    std::uint32_t bound = 0;
+    if (values.size() == topk_chunk && kept <= tensor::magnitude_columns) {
+        const tensor::LargestBound found = tensor::bound_of_largest(values, kept);
+        if (found.largest >= tensor::infinite_magnitude) return false;
+        bound = found.bound;
+    } else if (!tensor::all_finite(values)) {
+        return false;
     }
-    const auto place = candidates.begin() + static_cast<std::ptrdiff_t>(rank) - 1;
-    const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(count);
-    std::nth_element(candidates.begin(), place, end, std::greater<>());
-    return *place;
-}
-
-// Places of the `kept` largest magnitudes, ascending.
-void select(std::span<const float> values, std::size_t kept, Chunk& chunk) {
-    std::array<std::uint32_t, topk_chunk> all;
-    for (std::size_t i = 0; i < values.size(); ++i) all[i] = magnitude_bits(values[i]);
-    const std::span<const std::uint32_t> magnitudes = std::span(all).first(values.size());
-    const std::uint32_t threshold = ranked_magnitude(magnitudes, kept);
-    std::size_t above = 0;
-    for (const std::uint32_t bits : magnitudes) above += bits > threshold ? 1 : 0;
+    const std::size_t count = tensor::places_not_below(values, bound, chunk.places);
+    chunk.kept = kept;
+    if (count == kept) return true;
+    std::array<std::uint32_t, topk_chunk> magnitudes;
+    for (std::size_t i = 0; i < count; ++i) magnitudes[i] = magnitude_bits(values[chunk.places[i]]);
+    const auto last = magnitudes.begin() + static_cast<std::ptrdiff_t>(kept) - 1;
+    std::nth_element(magnitudes.begin(),
+                     last,
+                     magnitudes.begin() + static_cast<std::ptrdiff_t>(count),
+                     std::greater<>());
+    const std::uint32_t threshold = *last;
     // All above the threshold, and of those equal to it the first.
-    std::size_t equal_left = kept - above;
-    chunk.kept = 0;
-    for (std::size_t i = 0; i < magnitudes.size(); ++i) {
-        const std::uint32_t bits = magnitudes[i];
-        if (bits < threshold || (bits == threshold && equal_left == 0)) continue;
-        if (bits == threshold) --equal_left;
-        chunk.places[chunk.kept++] = static_cast<std::uint16_t>(i);
+    auto equal_left = static_cast<std::size_t>(std::count(magnitudes.begin(), last + 1, threshold));
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < count; ++i) {  // no jumps, as nobody could guess them
+        const std::uint16_t place = chunk.places[i];
+        const std::uint32_t bits = magnitude_bits(values[place]);
+        const bool takes_equal = bits == threshold && equal_left != 0;
+        chunk.places[found] = place;
+        found += bits > threshold || takes_equal ? 1 : 0;
+        equal_left -= takes_equal ? 1 : 0;
     }
+    return true;
 }
 
-// Two-means clustering of the kept magnitudes: a few rounds from their mean.
+// Two-means clustering of the kept magnitudes: at most six rounds from their mean.
 void quantize(std::span<const float> values, Chunk& chunk) {
-    const auto magnitude = [&](std::size_t i) {
-        return static_cast<double>(std::abs(values[chunk.places[i]]));
-    };
+    std::array<double, topk_chunk> magnitudes;
     double border = 0;
-    for (std::size_t i = 0; i < chunk.kept; ++i) border += magnitude(i);
+    for (std::size_t i = 0; i < chunk.kept; ++i) {
+        magnitudes[i] = static_cast<double>(std::abs(values[chunk.places[i]]));
+        border += magnitudes[i];
+    }
     border /= static_cast<double>(chunk.kept);
     double means[2] = {};
     for (int round = 0; round < 6; ++round) {
+        // No jumps: positive numbers are in order as their bits are, and adding 0 changes no sum.
+        const auto border_bits = std::bit_cast<std::uint64_t>(border);
         double sums[2] = {};
-        std::size_t counts[2] = {};
+        std::size_t larges = 0;
         for (std::size_t i = 0; i < chunk.kept; ++i) {
-            const std::size_t half = magnitude(i) > border ? 1 : 0;
-            sums[half] += magnitude(i);
-            ++counts[half];
+            const auto bits = std::bit_cast<std::uint64_t>(magnitudes[i]);
+            const std::uint64_t if_large = std::uint64_t{0} - (bits > border_bits ? 1 : 0);
+            sums[0] += std::bit_cast<double>(bits & ~if_large);
+            sums[1] += std::bit_cast<double>(bits & if_large);
+            larges += if_large & 1;
         }
+        const std::size_t counts[2] = {chunk.kept - larges, larges};
         // Rounding may lift a mean of equal numbers above them: then one half is empty.
         for (std::size_t half = 0; half < 2; ++half)
             means[half] = counts[half] == 0 ? sums[1 - half] / static_cast<double>(counts[1 - half])
                                             : sums[half] / static_cast<double>(counts[half]);
-        border = (means[0] + means[1]) / 2;
+        const double before = std::exchange(border, (means[0] + means[1]) / 2);
+        if (border == before) break;
     }
     chunk.small = static_cast<float>(means[0]);
     chunk.large = static_cast<float>(means[1]);
     for (std::size_t i = 0; i < chunk.kept; ++i) {
-        const bool negative = std::signbit(values[chunk.places[i]]);
-        const bool large = magnitude(i) > border;
-        chunk.codes[i] = static_cast<std::uint8_t>((negative ? 1 : 0) | (large ? 2 : 0));
+        const auto negative = std::bit_cast<std::uint32_t>(values[chunk.places[i]]) >> 31;
+        const unsigned large = magnitudes[i] > border ? 2 : 0;
+        chunk.codes[i] = static_cast<std::uint8_t>(negative | large);
     }
 }
 
 void write_chunk(const Shape& shape, const Chunk& chunk, std::span<std::uint8_t> out) {
-    std::fill(out.begin(), out.end(), std::uint8_t{0});
     std::memcpy(out.data(), &chunk.small, 4);
     std::memcpy(out.data() + 4, &chunk.large, 4);
     const std::span<std::uint8_t> lows = out.subspan(8);
-    const std::span<std::uint8_t> bitmap = lows.subspan(shape.lows_bytes());
-    const std::span<std::uint8_t> codes = bitmap.subspan(shape.bitmap_bytes());
+    const std::span<std::uint8_t> bitmap =
+        lows.subspan(shape.lows_bytes()).first(shape.bitmap_bytes());
+    std::ranges::fill(bitmap, std::uint8_t{0});
+    BitWriter low(lows.data());
+    BitWriter code(bitmap.data() + bitmap.size());
     for (std::size_t i = 0; i < chunk.kept; ++i) {
-        const std::size_t place = chunk.places[i];
-        write_bits(lows, shape.low_bits * i, static_cast<std::uint32_t>(place), shape.low_bits);
-        write_bits(bitmap, (place >> shape.low_bits) + i, 1, 1);
-        write_bits(codes, value_bits * i, chunk.codes[i], value_bits);
+        low.write(chunk.places[i], shape.low_bits);
+        set_bit(bitmap, (chunk.places[i] >> shape.low_bits) + i);
+        code.write(chunk.codes[i], value_bits);
     }
+    low.finish();
+    code.finish();
 }
 
 // False if there is not one bit for each place.
@@ -161,8 +196,11 @@ bool read_places(const Shape& shape, ByteView in, Chunk& chunk) {
     const ByteView bitmap = lows.subspan(shape.lows_bytes());
     const ByteView codes = bitmap.subspan(shape.bitmap_bytes());
     std::size_t found = 0;
-    for (std::size_t byte = 0; byte < shape.bitmap_bytes(); ++byte) {
-        for (unsigned bits = bitmap[byte]; bits != 0; bits &= bits - 1) {
+    for (std::size_t byte = 0; byte < shape.bitmap_bytes(); byte += 8) {
+        std::uint64_t bits = 0;
+        const std::size_t size = std::min<std::size_t>(8, shape.bitmap_bytes() - byte);
+        std::memcpy(&bits, bitmap.data() + byte, size);
+        for (; bits != 0; bits &= bits - 1) {
             if (found == shape.kept) return false;
             const std::size_t high = 8 * byte + static_cast<std::size_t>(std::countr_zero(bits));
             const std::uint32_t low = read_bits(lows, shape.low_bits * found, shape.low_bits);
@@ -176,22 +214,21 @@ bool read_places(const Shape& shape, ByteView in, Chunk& chunk) {
     return found == shape.kept;
 }
 
-// Encodes finite values; moves `out` on.
-void encode_chunk(std::span<const float> values, const Shape& shape, std::span<std::uint8_t>& out) {
-    Chunk chunk;
-    select(values, shape.kept, chunk);
-    quantize(values, chunk);
-    write_chunk(shape, chunk, out.first(shape.bytes()));
-    out = out.subspan(shape.bytes());
-}
-
 // Infinity in place of the first numbers: whoever reads them sees it.
-void encode_infinite_chunk(const Shape& shape, std::span<std::uint8_t>& out) {
-    Chunk chunk;
+void make_infinite(const Shape& shape, Chunk& chunk) {
     chunk.small = chunk.large = std::numeric_limits<float>::infinity();
     chunk.kept = shape.kept;
     for (std::size_t i = 0; i < shape.kept; ++i) chunk.places[i] = static_cast<std::uint16_t>(i);
     std::fill_n(chunk.codes.begin(), shape.kept, std::uint8_t{0});
+}
+
+// Moves `out` on.
+void encode_chunk(std::span<const float> values, const Shape& shape, std::span<std::uint8_t>& out) {
+    Chunk chunk;
+    if (select(values, shape.kept, chunk))
+        quantize(values, chunk);
+    else
+        make_infinite(shape, chunk);
     write_chunk(shape, chunk, out.first(shape.bytes()));
     out = out.subspan(shape.bytes());
 }
@@ -206,10 +243,9 @@ bool read_chunk(const Shape& shape, ByteView in, Chunk& chunk) {
     }
     if (!std::isfinite(chunk.large) || !(chunk.small >= 0) || !(chunk.small <= chunk.large))
         return false;
-    for (std::size_t i = 0; i < shape.kept; ++i)
-        if (chunk.places[i] >= shape.elements || (i > 0 && chunk.places[i] <= chunk.places[i - 1]))
-            return false;
-    return true;
+    bool ascend = chunk.places[shape.kept - 1] < shape.elements;
+    for (std::size_t i = 1; i < shape.kept; ++i) ascend &= chunk.places[i - 1] < chunk.places[i];
+    return ascend;
 }
 
 // Reads the chunk in front, and returns its bytes; 0: it makes no sense. The last one may be
@@ -237,8 +273,9 @@ void for_each_sparse_number(ByteView encoded, std::size_t elements_count, const 
         const std::size_t count = std::min(topk_chunk, elements_count - first);
         const Shape shape = Shape::of(sparse_kept, count);
         (void)read_chunk(shape, encoded.first(shape.bytes()), chunk);
+        const std::array<float, 4> values = chunk.values();
         for (std::size_t i = 0; i < chunk.kept; ++i)
-            if (chunk.places[i] < count) body(first + chunk.places[i], chunk.value(i));
+            if (chunk.places[i] < count) body(first + chunk.places[i], values[chunk.codes[i]]);
         encoded = encoded.subspan(shape.bytes());
     }
 }
@@ -290,7 +327,9 @@ Result<Bytes> TopK::encode(std::span<const float> values) const {
 Ok TopK::decode(ByteView encoded, std::span<float> out) const {
     std::fill(out.begin(), out.end(), 0.0f);
     return for_each_chunk(*this, encoded, out.size(), [&](std::size_t first, const Chunk& chunk) {
-        for (std::size_t i = 0; i < chunk.kept; ++i) out[first + chunk.places[i]] = chunk.value(i);
+        const std::array<float, 4> values = chunk.values();
+        for (std::size_t i = 0; i < chunk.kept; ++i)
+            out[first + chunk.places[i]] = values[chunk.codes[i]];
     });
 }
 
@@ -308,8 +347,9 @@ Ok TopK::decode_accumulate(ByteView encoded, float weight, std::span<float> sum)
                           weight);
     const FloatEnvironmentGuard guard;
     return for_each_chunk(*this, encoded, sum.size(), [&](std::size_t first, const Chunk& chunk) {
+        const std::array<float, 4> values = chunk.values();
         for (std::size_t i = 0; i < chunk.kept; ++i) {
-            const float value = weight * chunk.value(i);
+            const float value = weight * values[chunk.codes[i]];
             float& target = sum[first + chunk.places[i]];
             target = target + value;
         }
@@ -325,13 +365,13 @@ void sparse_from_floats(std::span<const float> values, std::span<std::uint8_t> o
     std::array<float, topk_chunk> memory;
     for (std::size_t first = 0; first < values.size(); first += topk_chunk) {
         const std::size_t count = std::min(topk_chunk, values.size() - first);
-        const std::span<float> scaled = std::span(memory).first(count);
-        for (std::size_t i = 0; i < count; ++i) scaled[i] = values[first + i] * factor;
-        const Shape shape = Shape::of(sparse_kept, count);
-        if (tensor::all_finite(scaled))
-            encode_chunk(scaled, shape, out);
-        else
-            encode_infinite_chunk(shape, out);
+        std::span<const float> scaled = values.subspan(first, count);
+        if (factor != 1.0f) {
+            std::ranges::copy(scaled, memory.begin());
+            tensor::scale(std::span(memory).first(count), factor);
+            scaled = std::span(memory).first(count);
+        }
+        encode_chunk(scaled, Shape::of(sparse_kept, count), out);
     }
 }
 

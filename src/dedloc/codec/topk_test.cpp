@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <gtest/gtest.h>
 #include <numeric>
 
@@ -73,6 +74,105 @@ TEST(TopK, exactly_the_largest_are_kept_and_ties_go_to_the_first) {
                 }
             }
         }
+    }
+}
+
+// The layout of the header, one number and one bit at a time.
+class PlainTopK {
+  public:
+    explicit PlainTopK(std::span<const float> values)
+        : values_(values), kept_((64 * values.size() + 4095) / 4096) {
+        std::vector<std::size_t> order(values.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::ranges::stable_sort(
+            order, std::greater<>(), [&](std::size_t i) { return std::abs(values_[i]); });
+        order.resize(kept_);
+        std::ranges::sort(order);
+        places_ = order;
+        cluster();
+    }
+    Bytes bytes() const {
+        Bytes out(8);
+        const auto small = static_cast<float>(means_[0]);
+        const auto large = static_cast<float>(means_[1]);
+        std::memcpy(out.data(), &small, 4);
+        std::memcpy(out.data() + 4, &large, 4);
+        std::vector<bool> lows;
+        std::vector<bool> bitmap(kept_ + ((values_.size() - 1) >> 6));
+        std::vector<bool> codes;
+        for (std::size_t i = 0; i < kept_; ++i) {
+            for (int bit = 0; bit < 6; ++bit) lows.push_back(((places_[i] >> bit) & 1) != 0);
+            bitmap[(places_[i] >> 6) + i] = true;
+            codes.push_back(std::signbit(values_[places_[i]]));
+            codes.push_back(magnitude(i) > border_);
+        }
+        for (const std::vector<bool>& bits : {lows, bitmap, codes}) {
+            Bytes packed((bits.size() + 7) / 8);
+            for (std::size_t i = 0; i < bits.size(); ++i)
+                if (bits[i]) packed[i / 8] |= static_cast<std::uint8_t>(1 << (i % 8));
+            out.insert(out.end(), packed.begin(), packed.end());
+        }
+        return out;
+    }
+
+  private:
+    double magnitude(std::size_t i) const { return std::abs(double{values_[places_[i]]}); }
+    void cluster() {
+        for (std::size_t i = 0; i < kept_; ++i) border_ += magnitude(i);
+        border_ /= static_cast<double>(kept_);
+        for (int round = 0; round < 6; ++round) {
+            double sums[2] = {};
+            double counts[2] = {};
+            for (std::size_t i = 0; i < kept_; ++i) {
+                const int half = magnitude(i) > border_ ? 1 : 0;
+                sums[half] += magnitude(i);
+                ++counts[half];
+            }
+            for (const int half : {0, 1}) {
+                const int from = counts[half] == 0 ? 1 - half : half;
+                means_[half] = sums[from] / counts[from];
+            }
+            border_ = (means_[0] + means_[1]) / 2;
+        }
+    }
+
+    std::span<const float> values_;
+    std::size_t kept_;
+    std::vector<std::size_t> places_;
+    double border_ = 0;
+    double means_[2] = {};
+};
+
+// Numbers of very different kinds: normal, rounded, sorted, mostly zero, tiny, of one column.
+std::vector<float> odd_chunk(std::size_t size, std::uint64_t kind, std::uint64_t seed) {
+    std::vector<float> values = normal_vector(size, seed);
+    if (kind == 1)
+        for (float& value : values) value = std::round(value * 2);
+    if (kind == 2) std::ranges::sort(values);
+    for (std::size_t i = 0; i < size; ++i) {
+        if (kind == 3 && i % 97 != 0) values[i] = 0;
+        if (kind == 4) values[i] *= 1e-42f;
+        if (kind == 5 && i % 256 != 3) values[i] *= 1e-3f;
+    }
+    return values;
+}
+
+TEST(TopK, the_bytes_are_those_of_plain_code) {
+    for (const std::size_t size : {1u, 64u, 65u, 700u, 4095u, 4096u})
+        for (std::uint64_t kind = 0; kind < 6; ++kind)
+            for (std::uint64_t seed = 0; seed < 20; ++seed) {
+                const std::vector<float> values = odd_chunk(size, kind, 31 * seed + size);
+                const Bytes bytes = encode(CodecId::sparse, values);
+                ASSERT_EQ(bytes, PlainTopK(values).bytes()) << size << " " << kind << " " << seed;
+            }
+}
+
+TEST(TopK, a_chunk_that_is_not_finite_is_seen_by_who_reads_it) {
+    for (const std::size_t at : {0u, 4095u, 4096u, 4999u}) {
+        std::vector<float> values = normal_vector(5000, 6);
+        values[at] = NAN;
+        const Bytes bytes = encode(CodecId::sparse, values);
+        EXPECT_EQ(magnitude_bound(CodecId::sparse, bytes), INFINITY) << at;
     }
 }
 

@@ -1,0 +1,126 @@
+// Compiled once for each CPU target and chosen at run time.
+
+#include "dedloc/tensor/largest.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "dedloc/base/check.h"
+
+// Highway includes this file again for every target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "dedloc/tensor/largest.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+// (a line between, so that the formatter keeps the order)
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace dedloc::tensor::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D32 = hn::CappedTag<float, 16>;
+using DI32 = hn::RebindToSigned<D32>;  // without the sign no magnitude is negative
+using VI = hn::Vec<DI32>;
+
+HWY_INLINE VI magnitudes_at(const float* x) {
+    const DI32 di;
+    return hn::And(hn::BitCast(di, hn::LoadU(D32(), x)), hn::Set(di, 0x7fffffff));
+}
+
+HWY_INLINE std::size_t count_not_below(const std::int32_t* words, std::int32_t least) {
+    const DI32 di;
+    const VI border = hn::Set(di, least);
+    VI below = hn::Zero(di);  // minus one in a lane for each
+    for (std::size_t i = 0; i < magnitude_columns; i += hn::Lanes(di))
+        below = hn::Add(below, hn::VecFromMask(di, hn::Lt(hn::Load(di, words + i), border)));
+    const int not_reached = -hn::GetLane(hn::SumOfLanes(di, below));
+    return magnitude_columns - static_cast<std::size_t>(not_reached);
+}
+
+HWY_NOINLINE LargestBound bound_of_largest(const float* x, std::size_t count, std::size_t rank) {
+    const DI32 di;
+    const std::size_t lanes = hn::Lanes(di);
+    HWY_ALIGN std::int32_t columns[magnitude_columns];
+    VI largest = hn::Zero(di);
+    VI smallest = hn::Set(di, 0x7fffffff);
+    for (std::size_t column = 0; column < magnitude_columns; column += lanes) {
+        VI most = magnitudes_at(x + column);
+        for (std::size_t i = column + magnitude_columns; i < count; i += magnitude_columns)
+            most = hn::Max(most, magnitudes_at(x + i));
+        hn::Store(most, di, columns + column);
+        largest = hn::Max(largest, most);
+        smallest = hn::Min(smallest, most);
+    }
+    std::int64_t low = hn::GetLane(hn::MinOfLanes(di, smallest));  // all columns reach it
+    const std::int64_t most = hn::GetLane(hn::MaxOfLanes(di, largest));
+    std::int64_t high = most + 1;  // none does
+    while (high - low > 1) {
+        const auto middle = static_cast<std::int32_t>((low + high) / 2);
+        const std::size_t reached = count_not_below(columns, middle);
+        if (reached < rank) {
+            high = middle;
+            continue;
+        }
+        low = middle;
+        if (reached <= rank + rank / 8) break;
+    }
+    return {static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(most)};
+}
+
+// One bit a number, of 64.
+HWY_INLINE std::uint64_t word_not_below(const float* x, VI below) {
+    const DI32 di;
+    std::uint64_t word = 0;
+    for (std::size_t i = 0; i < 64; i += hn::Lanes(di)) {
+        std::uint8_t bits[8] = {};
+        (void)hn::StoreMaskBits(di, hn::Gt(magnitudes_at(x + i), below), bits);
+        word |= std::uint64_t{bits[0] | (unsigned{bits[1]} << 8)} << i;
+    }
+    return word;
+}
+
+HWY_NOINLINE std::size_t places_not_below(const float* x,
+                                          std::size_t count,
+                                          std::uint32_t least,
+                                          std::uint16_t* places) {
+    const VI below = hn::Set(DI32(), static_cast<std::int32_t>(least) - 1);
+    std::size_t found = 0;
+    std::size_t i = 0;
+    for (; i + 64 <= count; i += 64)
+        for (std::uint64_t word = word_not_below(x + i, below); word != 0; word &= word - 1)
+            places[found++] =
+                static_cast<std::uint16_t>(i + static_cast<std::size_t>(std::countr_zero(word)));
+    for (; i < count; ++i)
+        if ((std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffff) >= least)
+            places[found++] = static_cast<std::uint16_t>(i);
+    return found;
+}
+
+}  // namespace
+}  // namespace dedloc::tensor::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace dedloc::tensor {
+namespace {
+HWY_EXPORT(bound_of_largest);
+HWY_EXPORT(places_not_below);
+}  // namespace
+
+LargestBound bound_of_largest(std::span<const float> x, std::size_t rank) {
+    DEDLOC_CHECK(!x.empty() && x.size() % magnitude_columns == 0, "{} numbers", x.size());
+    DEDLOC_CHECK(rank >= 1 && rank <= magnitude_columns, "the {} largest", rank);
+    return HWY_DYNAMIC_DISPATCH(bound_of_largest)(x.data(), x.size(), rank);
+}
+
+std::size_t places_not_below(std::span<const float> x,
+                             std::uint32_t least,
+                             std::span<std::uint16_t> places) {
+    DEDLOC_CHECK(places.size() >= x.size() && x.size() <= 65'536, "{} numbers", x.size());
+    DEDLOC_CHECK(least <= 0x7fffffffu, "{} is no magnitude", least);
+    return HWY_DYNAMIC_DISPATCH(places_not_below)(x.data(), x.size(), least, places.data());
+}
+
+}  // namespace dedloc::tensor
+#endif  // HWY_ONCE

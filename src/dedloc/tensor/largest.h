@@ -1,0 +1,37 @@
+// Largest numbers of a stretch: a magnitude that so many of them reach, and where they are.
+// Choosing 64 of 4,096 exactly takes a look at some 80 after these two passes.
+//
+// Magnitudes are the bits of |x|, which are in order as unsigned numbers; from 0x7f800000 on they
+// are infinite or none.
+//
+// Cost:   two reads of the stretch, in vectors (Highway); the same results on every CPU. Nothing is
+//         allocated. Thread: any. Sizes that do not fit are our bug (DEDLOC_CHECK).
+
+#pragma once
+#include <cstdint>
+#include <span>
+
+namespace dedloc::tensor {
+
+inline constexpr std::size_t magnitude_columns = 256;
+inline constexpr std::uint32_t infinite_magnitude = 0x7f800000u;
+
+struct LargestBound {
+    std::uint32_t bound = 0;    // at least `rank` of the numbers reach it
+    std::uint32_t largest = 0;  // magnitude
+};
+
+// x.size() is a multiple of magnitude_columns, and 1 ≤ rank ≤ magnitude_columns. Of 4,096 normal
+// numbers some 80 reach the bound of rank 64; in the worst order all of a column do.
+//
+// Column c holds the numbers at c, c + 256, c + 512, …; at least as many numbers reach a bound as
+// columns do by their largest.
+LargestBound bound_of_largest(std::span<const float> x, std::size_t rank);
+
+// The places whose magnitudes are at least `least`, ascending; places.size() ≥ x.size() ≤ 65,536.
+// Returns how many there are.
+std::size_t places_not_below(std::span<const float> x,
+                             std::uint32_t least,
+                             std::span<std::uint16_t> places);
+
+}  // namespace dedloc::tensor
