@@ -14,7 +14,7 @@ namespace {
 
 constexpr double local_loss_ratio_max = 1.15;  // of sync's
 constexpr double bytes_ratio_max = 1.5;        // of sync's over the rounds saved
-constexpr std::uint64_t inner_batch = 32;
+constexpr std::uint64_t local_inner_batch = 32;
 constexpr double local_samples_per_s = 64;  // of one trainer
 
 constexpr std::string_view local_run = R"(
@@ -49,7 +49,7 @@ std::vector<Variant> variants(const LocalCommand& command, const run::RunFile& r
     rare.run.optimizer = adamw_over(command.rate, rare.steps);
     Variant local{"local", rare.run, command.rounds};
     local.run.local.emplace();
-    local.run.local->batch = inner_batch;
+    local.run.local->batch = local_inner_batch;
     local.run.local->optimizer = adamw_over(command.rate, local.steps);
     local.run.optimizer = {};
     local.run.optimizer.nesterov = true;
@@ -73,7 +73,7 @@ Result<LocalOutcome> train_locally(const LocalCommand& command,
     const ImageTraining training{.run = variant.run,
                                  .steps = variant.steps,
                                  .samples_per_s = local_samples_per_s,
-                                 .exchange_s = static_cast<double>(inner_batch) /
+                                 .exchange_s = static_cast<double>(local_inner_batch) /
                                                local_samples_per_s * command.exchange_over_batch,
                                  .time_max = 24h,
                                  .seed = command.seed};

@@ -11,6 +11,7 @@
 #include "experiments/equivalence.h"
 #include "experiments/home.h"
 #include "experiments/journey.h"
+#include "experiments/language_mini.h"
 #include "experiments/light.h"
 #include "experiments/local.h"
 #include "experiments/paper.h"
@@ -42,6 +43,7 @@ struct Commands {
     LocalCommand local;
     LightCommand light;
     AlbertMiniCommand albert_mini;
+    LanguageMiniCommand language_mini;
     TextToImageMiniCommand text_to_image_mini;
     SwavMiniCommand swav_mini;
     BtardCommand btard;
@@ -330,6 +332,23 @@ void add_albert_mini(CLI::App& lab, AlbertMiniCommand& command, int& code) {
     mini->callback([&command, &code] { code = run_albert_mini(command); });
 }
 
+void add_language_mini(CLI::App& lab, LanguageMiniCommand& command, int& code) {
+    CLI::App* mini = lab.add_subcommand(
+        "language-mini",
+        "a small decoder on the Bible: alone, and in processes that fetch the text from the host");
+    mini->add_option("--steps", command.steps, "global steps of 16 samples")
+        ->check(CLI::Range(8, 100'000));
+    mini->add_option("--rate", command.rate, "the learning rate's peak")
+        ->check(CLI::Range(1e-6, 1.0));
+    mini->add_option("--prompt", command.prompt, "what the model goes on with");
+    mini->add_option(
+        "--program", command.program, "the dedloc to start (default: the one beside this)");
+    mini->add_option("--dir", command.directory, "folder for the peers' files, kept");
+    mini->add_flag("--alone", command.alone, "one process alone, told as it learns");
+    mini->add_flag("--json", command.json, json_help);
+    mini->callback([&command, &code] { code = run_language_mini(command); });
+}
+
 void add_text_to_image_mini(CLI::App& lab, TextToImageMiniCommand& command, int& code) {
     CLI::App* mini =
         lab.add_subcommand("text-to-image-mini",
@@ -378,6 +397,7 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
     add_local(lab, commands->local, code);
     add_light(lab, commands->light, code);
     add_albert_mini(lab, commands->albert_mini, code);
+    add_language_mini(lab, commands->language_mini, code);
     add_text_to_image_mini(lab, commands->text_to_image_mini, code);
     add_swav_mini(lab, commands->swav_mini, code);
 #endif
