@@ -75,6 +75,7 @@ BANS = (
         "runtime::Workers", ("src/dedloc/runtime/", "src/dedloc/train/", "src/dedloc/tasks/",
                              "src/dedloc/monitor/", "src/dedloc/web/", "src/dedloc/c_api/loop_page",
                              "src/dedloc/collab/node.cpp",
+                             "src/dedloc/fleet/notice_watch",
                              "src/dedloc/text/prefetch", "src/dedloc/images/read_ahead"),
         in_tests=False),
     Ban(r"\bstd::(abort|exit|quick_exit|terminate)\b|(?<![\w.:>])_?exit\s*\(",

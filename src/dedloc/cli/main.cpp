@@ -19,6 +19,7 @@
 #include "dedloc/base/log.h"
 #include "dedloc/cli/command_line_error.h"
 #include "dedloc/cli/commands.h"
+#include "dedloc/cli/fleet.h"
 #include "dedloc/cli/help_text.h"
 #include "dedloc/cli/in_trainer.h"
 #include "dedloc/cli/option_words.h"
@@ -63,6 +64,7 @@ struct AllOptions {
     WatchOptions watch;
     DemoOptions demo;
     PlanOptions plan;
+    FleetOptions fleet;
     std::string log_level = "warning";
     int exit_code = 0;
     bool ran = false;
@@ -155,6 +157,11 @@ void add_peer_options(CLI::App& command, peer::PeerOptions& peer) {
                        "folder, of this peer alone, that gets a copy of every checkpoint that it "
                        "keeps, and the name `latest`");
     add_web_option(command, peer.web);
+    command.add_option("--preemption-notice",
+                       peer.preemption_notice,
+                       "ask whether this machine will be taken away, and leave in order before: "
+                       "aws, gcp, azure (their metadata services), http://HOST:PORT/PATH, "
+                       "file=PATH (docs/fleets.md)");
     command.add_flag("--flip-signs", peer.flips_signs)->group("");
     command.add_option("--flip-from", peer.flips_from)->group("");
     command.add_option("--accomplice", peer.accomplice)->group("");
@@ -631,6 +638,7 @@ int run_program(int argc, char** argv) {
     const OnRun run_people = [&all](CLI::App* command, std::function<int()> run) {
         on_run(command, all, std::move(run));
     };
+    add_fleet_command(app, all.fleet, run_people);
     add_people_commands(app, all.people, run_people, program);
     arrange_help(app);
     std::vector<std::string> words = with_web_places(argc, argv);

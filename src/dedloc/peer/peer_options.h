@@ -35,6 +35,7 @@ struct PeerOptions {
     double plan_down = 0;
     bool json = false;
     bool plain = false;
+    std::string preemption_notice;  // who tells that the machine is taken (fleet/notice_source.h)
     bool listed = false;                      // host: `dedloc find` shows the run
     bool quiet = false;                       // no view at all
     std::string web;                          // where its page is (web/run_page.h); empty: none

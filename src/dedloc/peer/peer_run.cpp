@@ -11,6 +11,7 @@
 
 #include "dedloc/base/printable.h"
 #include "dedloc/base/release.h"
+#include "dedloc/fleet/notice_watch.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
@@ -68,6 +69,7 @@ namespace {
 
 constexpr double gradient_patience_s = 1;  // after Ctrl-C, once the state is saved
 constexpr Duration leave_patience = 5s;    // after Ctrl-C: for a step that takes our samples
+constexpr Duration notice_patience = 20s;  // the same after a notice: 30 s are left
 constexpr Duration file_patience = 120s;   // for a file of the run that peers have
 constexpr Duration end_patience = 10s;     // after the end: for peers that still apply it
 constexpr double download_tell_s = 10;     // between plain lines about a download
@@ -163,6 +165,7 @@ class PeerRun {
     }
 
     std::optional<Failure> start_web();
+    std::optional<Failure> watch_notices();
     web::Actions web_actions();
     Ok carry_out(const ControlRequest& request);
     void update_web(const monitor::RunView& view);
@@ -176,6 +179,8 @@ class PeerRun {
     collab::Options collaboration_options() const;
     void say_folder();
     bool look_while_joining();
+    bool is_to_end();
+    void say_of_notices(const std::string& text);
     Result<std::shared_ptr<const state::Snapshot>> first_state(train::SampledModel& learner);
     void start_trainer();
     void tell_micro_batch();
@@ -228,6 +233,8 @@ class PeerRun {
     bool view_is_over_ = false;
     bool is_paused_ = false;
     PeerControl control_;
+    std::unique_ptr<fleet::NoticeWatch> notices_;  // null: nobody tells
+    bool preempted_ = false;
     std::unique_ptr<web::RunPage> web_;  // null: without; it asks `control_`
 };
 
@@ -350,7 +357,26 @@ bool PeerRun::look_while_joining() {
                                 std::floor(status.progress * 100),
                                 steady_seconds() - input_.started));
     }
-    return interrupts() == 0;
+    return !is_to_end();
+}
+
+// A log of a fleet has it, too, where there is no view.
+void PeerRun::say_of_notices(const std::string& text) {
+    if (options_.quiet || options_.json) return say(stderr, "dedloc: {}\n", text);
+    screen_.say(text);
+}
+
+// The user wants it, or the machine is taken away.
+bool PeerRun::is_to_end() {
+    if (interrupts() > 0) return true;
+    if (!notices_ || preempted_) return preempted_;
+    if (const std::string problem = notices_->take_problem(); !problem.empty())
+        say_of_notices(problem + "; until it is heard only a signal ends this peer in order");
+    const std::string notice = notices_->notice();
+    if (notice.empty()) return false;
+    preempted_ = true;
+    say_of_notices(notice);
+    return true;
 }
 
 collab::Options PeerRun::collaboration_options() const {
@@ -439,6 +465,14 @@ std::optional<Failure> PeerRun::start_web() {
     return std::nullopt;
 }
 
+std::optional<Failure> PeerRun::watch_notices() {
+    if (options_.preemption_notice.empty()) return std::nullopt;
+    const auto place = fleet::parse_notice_place(options_.preemption_notice);
+    if (!place) return failure(place.error());
+    notices_ = std::make_unique<fleet::NoticeWatch>(*place);
+    return std::nullopt;
+}
+
 // Another thread or a command asks for it; the main thread carries it out.
 Ok PeerRun::carry_out(const ControlRequest& request) {
     if (request.action == "limit") {
@@ -477,6 +511,7 @@ std::optional<Failure> PeerRun::begin() {
     if (!log) return failure(ExitCode::disk, log.error());
     log_ = *std::move(log);
     if (auto failed = start_web()) return failed;
+    if (auto failed = watch_notices()) return failed;
     std::vector<events::EventSink*> sinks{log_.get(), &mailbox_, &states_.sink()};
     if (web_) sinks.push_back(&web_->store());
     fan_ = std::make_unique<monitor::EventFan>(std::move(sinks));
@@ -671,7 +706,7 @@ void PeerRun::train() {
         states_.hook().look();
         tell_micro_batch();
         if (put_out_) break;
-        if (interrupts() > 0) {
+        if (is_to_end()) {
             interrupted_ = true;
             break;
         }
@@ -706,8 +741,9 @@ std::optional<Failure> PeerRun::end() {
     // The trainer ends by itself when the run is over; else it hands in what it has. Without a vote
     // there is no step to wait for.
     const bool votes = !put_out_;
-    if (interrupted_ || !votes) trainer_->stop(votes ? leave_patience : Duration(0));
-    service_.leave(!votes ? Duration(0) : interrupted_ ? leave_patience : end_patience);
+    const Duration patience = preempted_ ? notice_patience : leave_patience;
+    if (interrupted_ || !votes) trainer_->stop(votes ? patience : Duration(0));
+    service_.leave(!votes ? Duration(0) : interrupted_ ? patience : end_patience);
     look();
     control_.close();
     if (web_)
@@ -771,6 +807,7 @@ void PeerRun::print_json(const std::optional<Failure>& failed) {
             json["data_bytes_sent"] = data->bytes_sent;
         }
         json["left"] = interrupted_;
+        json["preempted"] = preempted_;
         json["checkpoint"] = states_.newest();
         json["join_string"] = join_string_.text();
     }
