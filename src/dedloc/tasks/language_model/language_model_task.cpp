@@ -423,6 +423,7 @@ Result<std::shared_ptr<const TrainingTask>> make_language_model(const run::TaskC
     // A look at a run that nobody hosts yet needs the tokenizer that this machine would make.
     const bool is_new =
         leaves_tokenizer_open(config) && language_tokenizer_here(config, options).empty();
+    if (is_new) DEDLOC_TRY_VOID(check_trains_tokenizer(options));
     if (options.unprepared && !is_new) {
         DEDLOC_TRY(auto tokenizer, known_language_tokenizer(config, options));
         DEDLOC_TRY_VOID(check_vocabulary(vocabulary_key, sizes.vocabulary, tokenizer->size()));

@@ -196,6 +196,16 @@ TEST_F(LanguageModelTest, exports_what_it_takes_as_weights) {
     EXPECT_EQ(packed_text_keys(*(*begun)->decided_config()).tokenizer_hash,
               packed_text_keys(*task().decided_config()).tokenizer_hash);
     EXPECT_FALSE(task().read_weights(folder_));
+    // Another tokenizer would not fit them.
+    fs::remove(out + "/tokenizer.json");
+    for (const bool unprepared : {false, true}) {
+        with.unprepared = unprepared;
+        const auto alone = make_task(config(), with);
+        ASSERT_FALSE(alone);
+        EXPECT_EQ(alone.error().kind(), ErrorKind::bad_input);
+        EXPECT_NE(alone.error().message().find("has no tokenizer.json"), std::string::npos)
+            << alone.error().message();
+    }
 }
 
 // The host's pieces, as they come from it.

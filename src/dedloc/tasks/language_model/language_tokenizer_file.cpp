@@ -24,6 +24,15 @@ std::string language_tokenizer_here(const run::TaskConfig& task, const TaskOptio
     return tokenizer_in_data(options);
 }
 
+Ok check_trains_tokenizer(const TaskOptions& options) {
+    if (options.weights_directory.empty()) return {};
+    return make_error(ErrorKind::bad_input,
+                      "{} has no {}, and its weights know words by the numbers of their own "
+                      "tokenizer, not by those of one that is trained here; put that file there",
+                      options.weights_directory,
+                      text::tokenizer_json_name);
+}
+
 Result<std::shared_ptr<const text::LanguageTokenizer>> known_language_tokenizer(
     const run::TaskConfig& task, const TaskOptions& options) {
     DEDLOC_TRY(const auto hash,

@@ -17,6 +17,10 @@ namespace dedloc::tasks {
 // The file that goes before others; empty: there is none.
 std::string language_tokenizer_here(const run::TaskConfig& task, const TaskOptions& options);
 
+// A tokenizer may be trained here, as there is no file: not beside published weights, which know
+// words by the numbers of their own tokenizer; bad_input.
+Ok check_trains_tokenizer(const TaskOptions& options);
+
 // The run's own, which must be here; not_found.
 Result<std::shared_ptr<const text::LanguageTokenizer>> known_language_tokenizer(
     const run::TaskConfig& task, const TaskOptions& options);
