@@ -7,6 +7,9 @@
 namespace dedloc::allreduce {
 namespace {
 
+// This share of a round is kept for parts of owners that stop sending.
+constexpr int reduce_again_share = 4;
+
 int included_count(const consensus::FinishedPart& part) {
     int count = 0;
     for (const std::uint8_t byte : part.included) count += std::popcount(byte);
@@ -85,11 +88,12 @@ TimePoint Collector::missing_awaited_until() const {
     return earliest;
 }
 
-// A slow link's rest comes sooner than it could be reduced again, over links that are
-// full; but a quarter of the round is left for those who stop after all.
+// A slow link's rest comes sooner than it could be reduced again, over links that are full; but
+// reduce_again_share of the round is left for owners that stop after all.
 std::vector<std::uint32_t> Collector::silent_parts() const {
+    const auto round = std::chrono::milliseconds(transfer_.plan.round_ms);
     const TimePoint last_call =
-        transfer_.started + std::chrono::milliseconds(transfer_.plan.round_ms) * 3 / 4;
+        transfer_.started + round * (reduce_again_share - 1) / reduce_again_share;
     std::vector<std::uint32_t> silent;
     for (const auto& [part, owner] : owners_) {
         if (finished_.contains(part)) continue;
@@ -97,7 +101,7 @@ std::vector<std::uint32_t> Collector::silent_parts() const {
         const bool sends = !owner.failed && owner.repair == 0 && rhythm != averages_.end() &&
                            transfer_.now() < last_call &&
                            transfer_.now() <= rhythm->second.awaited_until(
-                                                  transfer_.environment.patience.with_answer() / 2);
+                                                  transfer_.environment.patience.within_answer());
         if (!sends) silent.push_back(part);
     }
     return silent;

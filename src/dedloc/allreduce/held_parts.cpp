@@ -6,6 +6,9 @@
 namespace dedloc::allreduce {
 namespace {
 
+// The search has this share of what is left of a round; the rest is for reducing again.
+constexpr int search_share = 4;
+
 constexpr Duration look_at_part_again = 50ms;  // whether a part that another was asked for has come
 
 struct Search {
@@ -23,8 +26,9 @@ struct Search {
     void go_on() {
         const TimePoint end = exchange->round_deadline();
         const Duration left = end - environment.now();
-        until = std::min(
-            end, environment.now() + std::max(environment.patience.with_answer() / 2, left / 4));
+        until = std::min(end,
+                         environment.now() +
+                             std::max(environment.patience.within_answer(), left / search_share));
     }
 
     const Environment& environment;
@@ -58,7 +62,7 @@ Task<bool> ask_for(std::shared_ptr<Search> search, PeerId member, std::uint32_t 
     request.part = part;
     Bytes bytes = wire::encode(request);
     const TimePoint deadline =
-        std::min(search->until, environment.now() + environment.patience.with_answer() / 2);
+        std::min(search->until, environment.now() + environment.patience.within_answer());
     auto reply = co_await environment.host.call(member, fetch_method, std::move(bytes), deadline);
     if (!reply) co_return reply.error().kind() == ErrorKind::not_found;
     const SharedBytes whole(*std::move(reply));

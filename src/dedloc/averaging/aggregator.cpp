@@ -1,6 +1,7 @@
 #include "dedloc/averaging/aggregator.h"
 
 #include "dedloc/allreduce/plan_check.h"
+#include "dedloc/averaging/announcements.h"
 #include "dedloc/averaging/leader_election.h"
 #include "dedloc/consensus/acceptor.h"
 #include "dedloc/consensus/catch_up.h"
@@ -249,8 +250,9 @@ std::optional<PeerId> Aggregator::pick_leader() {
 Task<void> Aggregator::announce_loop() {
     for (;;) {
         if (environment_.ledger.started()) co_await announce_once();
-        // Old after four intervals, and what became of a round is news at once.
-        const TimePoint next = environment_.now() + environment_.options.announce_interval * 2;
+        // Well before it is old; and what became of a round is news at once.
+        const TimePoint next =
+            environment_.now() + environment_.options.announce_interval * announced_again_intervals;
         (void)co_await changed_.wait_until(environment_.node.clock, next);
     }
 }

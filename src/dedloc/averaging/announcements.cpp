@@ -48,7 +48,8 @@ bool Announcements::keep(const PeerId& from, Announce announce) {
 std::vector<std::pair<PeerId, const Announced*>> Announcements::fresh(const consensus::Base& base,
                                                                       bool of_aggregators) const {
     const Duration age_max =
-        std::max<Duration>(environment_.options.announce_interval * 4, patience_.with_answer() * 2);
+        std::max<Duration>(environment_.options.announce_interval * announcement_age_intervals,
+                           patience_.two_answers());
     std::vector<std::pair<PeerId, const Announced*>> fresh;
     for (const auto& [peer, announced] : announced_)
         if (announced.announce.previous == base.previous &&
@@ -80,7 +81,7 @@ std::map<PeerId, consensus::Voter> Announcements::survivors(const consensus::Bas
     for (const auto& [peer, announced] : announced_)
         if (announced.announce.previous == base.previous && !refused.contains(peer) &&
             !announced.announce.aggregator &&
-            environment_.now() - announced.at < patience_.with_answer() * 2)
+            environment_.now() - announced.at < patience_.two_answers())
             survivors[peer] = {peer, announced.announce.incarnation, announced.announce.dialable};
     return survivors;
 }

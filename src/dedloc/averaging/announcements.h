@@ -14,6 +14,11 @@
 
 namespace dedloc::averaging {
 
+// A member is thought to wait for so many intervals after its last announcement; an aggregator
+// therefore announces itself before that, so that one lost message does not leave it out.
+inline constexpr int announcement_age_intervals = 4;
+inline constexpr int announced_again_intervals = announcement_age_intervals / 2;
+
 struct Announced {
     Announce announce;
     TimePoint at;

@@ -10,6 +10,11 @@ namespace {
 
 // So often in a row a leader that answers too late is given twice the time when it is asked again.
 constexpr int late_answers_max = 4;
+// A leader that answers has so long to bring its round about: usual rounds, micro-batches.
+constexpr int rounds_to_lead = 4;
+constexpr double micro_batches_to_lead = 2;
+// Silence counts from this share of an answer's time on, where answers come quickly.
+constexpr int silence_share_least = 3;
 
 }  // namespace
 
@@ -52,7 +57,8 @@ Task<void> Following::follow(consensus::Base base, PeerId leader) {
             // just failed us, it will find out as well; otherwise that is the one to ask.
             if (!parts_.election.suspected(reply->leader))
                 parts_.election.pass_over(leader);
-            else if (parts_.election.has_followed(base, leader, parts_.patience.with_answer() * 4))
+            else if (parts_.election.has_followed(
+                         base, leader, parts_.patience.answer_after_work()))
                 parts_.election.suspect(leader, "it sends us to a leader who is gone");
             break;
         case Verdict::you_are_behind:
@@ -92,8 +98,8 @@ void Following::pass_over_if_idle(const consensus::Base& base, const PeerId& lea
 
 Duration Following::patience_with_leader() const {
     const double micro_batch = std::clamp(environment_.roster.micro_batch_s(), 0.0, 60.0);
-    return parts_.open.usual_deadline() * 4 + from_seconds(micro_batch * 2) +
-           parts_.patience.with_answer() * 2;
+    return parts_.open.usual_deadline() * rounds_to_lead +
+           from_seconds(micro_batch * micro_batches_to_lead) + parts_.patience.two_answers();
 }
 
 Task<void> Following::ask_leader(PeerId leader,
@@ -129,7 +135,7 @@ TimePoint Following::overdue_at(const PeerId& leader, Duration silence) const {
 // Silence means less where the answers of all leaders come late.
 Duration Following::silence_of_the_dead() const {
     const Duration patience = parts_.patience.with_answer();
-    return std::clamp<Duration>(answers_in_ * 3 / 2, patience / 3, patience);
+    return std::clamp<Duration>(answers_in_ * 3 / 2, patience / silence_share_least, patience);
 }
 
 Task<void> Following::until_overdue(PeerId leader) {
@@ -143,7 +149,7 @@ Task<void> Following::until_overdue(PeerId leader) {
 // With forty members who each look four times a second a slow leader's link has little left for the
 // averages, which tell that the round goes on. One whose connection is lost is asked at once.
 Task<void> Following::pause_following(consensus::Base base, PeerId leader) {
-    const TimePoint until = environment_.now() + parts_.patience.with_answer() / 2;
+    const TimePoint until = environment_.now() + parts_.patience.within_answer();
     Duration next = environment_.options.announce_interval;
     do {
         co_await parts_.open.pause(next);

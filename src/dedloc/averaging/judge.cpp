@@ -192,7 +192,7 @@ Task<Result<void>> Judge::vouch(std::shared_ptr<const consensus::Plan> plan,
         co_return co_await check_proof(plan, decision, proof, rows);
     }
     // It came to others, and not to us.
-    const TimePoint deadline = environment_.now() + parts_.patience.with_answer() * 4;
+    const TimePoint deadline = environment_.now() + parts_.patience.answer_after_work();
     const auto bytes = co_await store_.fetch(proposer, decision->proof, deadline);
     if (!bytes) co_return make_error(ErrorKind::not_found, "the proof is not to be had");
     auto read = wire::decode<Proof>(*bytes);

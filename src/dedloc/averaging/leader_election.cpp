@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace dedloc::averaging {
+namespace {
+
+// After so many timeouts a quorum is lost although voters answer: they bring no round about.
+constexpr int quorum_timeouts_at_most = 3;
+
+}  // namespace
 
 LeaderElection::LeaderElection(const Environment& environment,
                                const consensus::PeerScore& scores,
@@ -58,7 +64,7 @@ bool LeaderElection::quorum_is_lost() const {
     const Duration timeout = quorum_patience(environment_, patience_);
     if (waited <= timeout || environment_.roster.loads_state()) return false;
     return !consensus::lives(environment_.roster, environment_.ledger.base()) ||
-           waited > timeout * 3;
+           waited > timeout * quorum_timeouts_at_most;
 }
 
 bool LeaderElection::may_follow(const consensus::Decision& branch) const {

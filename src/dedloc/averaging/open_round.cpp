@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace dedloc::averaging {
+namespace {
+
+constexpr int usual_rounds_at_most = 3;  // a round that takes longer has failed
+constexpr int unseen_share = 10;         // of a round: computing that ends so soon after it is none
+
+}  // namespace
 
 Task<void> OpenRound::pause(Duration duration) {
     const TimePoint until = environment_.now() + duration;
@@ -41,15 +47,16 @@ void OpenRound::learn_pace(bool undisturbed) {
 }
 
 Duration OpenRound::usual_deadline() const {
-    return std::clamp<Duration>(std::max(pace_.usual() * 3, patience_.newest_round()),
-                                environment_.options.deadline_min,
-                                environment_.options.deadline_max);
+    return std::clamp<Duration>(
+        std::max(pace_.usual() * usual_rounds_at_most, patience_.newest_round()),
+        environment_.options.deadline_min,
+        environment_.options.deadline_max);
 }
 
 double OpenRound::computing_s() const {
     const Duration waited = step_averaged_.value_or(environment_.now()) - step_open_.second;
     if (!environment_.options.delayed) return to_seconds(waited);
-    return waited > pace_.usual() / 10 ? to_seconds(waited + pace_.usual()) : 0;
+    return waited > pace_.usual() / unseen_share ? to_seconds(waited + pace_.usual()) : 0;
 }
 
 }  // namespace dedloc::averaging

@@ -1,6 +1,7 @@
 #include "dedloc/averaging/parts_service.h"
 
 #include "dedloc/allreduce/fetch.h"
+#include "dedloc/consensus/acceptor.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {

@@ -16,7 +16,7 @@ constexpr int nonces_share = 4;
 }  // namespace
 
 TimePoint ProvePhase::deadline(const Attempt& attempt) const {
-    const TimePoint least = environment_.now() + parts_.patience.with_answer() * 4;
+    const TimePoint least = environment_.now() + parts_.patience.answer_after_work();
     return attempt.exchange ? std::max(attempt.exchange->round_deadline(), least) : least;
 }
 
@@ -54,10 +54,9 @@ Task<void> ProvePhase::ask(std::shared_ptr<OpenProof> open,
                            std::shared_ptr<Heard> heard) {
     const PeerId peer = open->plan().members[member].peer;
     const bool weightless = open->plan().members[member].weightless;
-    const Duration answer = parts_.patience.with_answer();
-    const TimePoint least = environment_.now() + answer * 4;
+    const TimePoint least = environment_.now() + parts_.patience.answer_after_work();
     // A member that weighs nothing must not delay the others.
-    const TimePoint until = weightless ? environment_.now() + answer
+    const TimePoint until = weightless ? environment_.now() + parts_.patience.with_answer()
                                        : std::max(open->exchange->round_deadline(), least);
     auto reply = co_await environment_.host.call(peer, method, std::move(message), until);
     if (weightless && !reply) weightless_.failed(peer, environment_.now());

@@ -413,7 +413,7 @@ Task<std::optional<allreduce::CommittedInput>> Prover::ask_input(std::shared_ptr
                                                                  PeerId peer,
                                                                  AskInput ask) {
     Bytes request = wire::encode(ask);
-    const TimePoint deadline = environment_.now() + parts_.patience.with_answer() * 2;
+    const TimePoint deadline = environment_.now() + parts_.patience.two_answers();
     const auto reply =
         co_await environment_.host.call(peer, input_method, std::move(request), deadline);
     if (!reply) co_return std::nullopt;

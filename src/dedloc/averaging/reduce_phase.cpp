@@ -18,6 +18,8 @@ std::set<std::uint32_t> owners_of(const allreduce::Exchange& exchange,
 
 // Owners' streams that fail are seen at once; a silent owner at the reduce deadline plus this.
 constexpr Duration return_grace = 50ms;
+// A repair that has less than this share of a call's timeout left is not begun.
+constexpr int repair_share_least = 4;
 constexpr Duration silence_look = 50ms;  // whether owners who were slow still send averages
 
 }  // namespace
@@ -55,7 +57,7 @@ Task<void> ReducePhase::include_more(std::shared_ptr<allreduce::Exchange> exchan
     const std::vector<std::uint32_t> lacking = exchange->collected().lacking_parts();
     if (!exchange->complete() || lacking.empty() || number > consensus::repairs_max) co_return;
     const Duration left = exchange->round_deadline() - environment_.now();
-    if (left < environment_.options.call_timeout / 4) co_return;
+    if (left < environment_.options.call_timeout / repair_share_least) co_return;
     send_repair(exchange, lacking, number);
     const TimePoint until = environment_.now() + left / 2 + return_grace;
     // A refused member will be refused again: parts that were reduced once more are not waited for.

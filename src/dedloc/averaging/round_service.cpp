@@ -92,7 +92,7 @@ Task<Result<Bytes>> RoundService::on_announce(PeerId from, Bytes request) {
     const consensus::Base& base = environment_.ledger.base();
     AnnounceReply reply;
     // Another peer had the new state sooner than we: it need not ask twice.
-    const TimePoint patience = environment_.now() + parts_.patience.with_answer() / 2;
+    const TimePoint patience = environment_.now() + parts_.patience.within_answer();
     while (announce.previous == base.previous && !base.state && !announce.aggregator &&
            environment_.now() < patience)
         co_await environment_.node.clock.sleep_for(5ms);

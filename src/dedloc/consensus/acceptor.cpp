@@ -10,6 +10,9 @@ namespace {
 
 constexpr const char* votes_file = "votes";
 constexpr std::size_t votes_file_bytes_max = 4u << 20;
+// Halves of the quorum's timeout that a branch has to wait: where voters can be reached, where not.
+constexpr int branch_halves_alive = 3;
+constexpr int branch_halves_gone = 1;
 // Ballots of one proposer in one step of a robust run: a round takes less than the time of one.
 constexpr double ballots_burst = 4;
 constexpr double ballots_per_s = 0.1;
@@ -271,7 +274,7 @@ Task<ConsensusReply> Acceptor::on_prepare(PeerId from, Prepare prepare) {
 }
 
 Task<void> Acceptor::wait_for_state() {
-    const TimePoint until = environment_.now() + environment_.patience.with_answer() * 4;
+    const TimePoint until = environment_.now() + environment_.patience.answer_after_work();
     while (!environment_.ledger.base().state && environment_.now() < until)
         co_await environment_.node.clock.sleep_for(5ms);
 }
@@ -335,8 +338,8 @@ std::optional<ConsensusReply> Acceptor::check_branch(const PeerId& from,
     // Clocks differ and the proposer began first; half the time is a quorum truly lost. Who is out
     // of reach of the others leads nobody away who is not.
     const Duration waited = wanted_since_ ? environment_.now() - *wanted_since_ : Duration(0);
-    const Duration patience = environment_.quorum_patience();
-    if (waited < (alive ? patience * 3 / 2 : patience / 2))
+    const int halves = alive ? branch_halves_alive : branch_halves_gone;
+    if (waited < environment_.quorum_patience() * halves / 2)
         return refuse(Answer::refused, "the quorum has not been away for long enough");
     return std::nullopt;
 }

@@ -26,6 +26,12 @@ class Patience {
         return std::clamp<Duration>(
             newest_round_ / 5, call_timeout_, std::max(call_timeout_, patience_max));
     }
+    // Inside a handler, or of one question among several: the asker's own call still ends in time.
+    Duration within_answer() const { return with_answer() / 2; }
+    // For a question that is answered after another one, or asked again once.
+    Duration two_answers() const { return with_answer() * 2; }
+    // Where the asked peer first computes a state, checks rows, or fetches what it lacks.
+    Duration answer_after_work() const { return with_answer() * 4; }
     // A long round may keep peers silent for as long as it takes.
     Duration at_least(Duration usual) const { return std::max(usual, newest_round_); }
 
