@@ -22,9 +22,14 @@ def targets(folder, only):
     return [p for p in found if only in p.name]
 
 
-def stem(program):
-    """fuzz_p2p_yamux_fuzz -> yamux_fuzz, as its corpus is called."""
-    return program.name.removeprefix("fuzz_").split("_", 1)[1]
+def seeds_of(program):
+    """fuzz_p2p_yamux_fuzz -> tests/corpus/yamux_fuzz; a module's name may have several words."""
+    words = program.name.split("_")
+    for first in range(2, len(words)):
+        folder = ROOT / "tests" / "corpus" / "_".join(words[first:])
+        if folder.is_dir():
+            return [folder]
+    return []
 
 
 def fuzz(command, log):
@@ -60,8 +65,7 @@ def run(program, seconds, executions_max, folder):
     for one in (grown, findings, log.parent):
         one.mkdir(parents=True, exist_ok=True)
     before = set(findings.iterdir())
-    seeds = ROOT / "tests" / "corpus" / stem(program)
-    command = [program, grown, *([seeds] if seeds.is_dir() else []),
+    command = [program, grown, *seeds_of(program),
                f"-timeout={INPUT_SECONDS_MAX}", f"-rss_limit_mb={MEMORY_MB_MAX}",
                f"-artifact_prefix={findings}/", "-print_final_stats=1"]
     log.write_text("")
