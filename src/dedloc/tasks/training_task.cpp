@@ -3,6 +3,19 @@
 #include "dedloc/data/catalogue.h"
 
 namespace dedloc::tasks {
+namespace {
+
+Error writes_none() {
+    return make_error(ErrorKind::unsupported,
+                      "the task of this run writes no text (language_model does)");
+}
+
+Error draws_none() {
+    return make_error(ErrorKind::unsupported,
+                      "the task of this run draws no pictures (text_to_image does)");
+}
+
+}  // namespace
 
 double value_of(const std::vector<Measure>& measures, std::string_view name) {
     for (const Measure& measure : measures)
@@ -43,11 +56,17 @@ Result<std::vector<float>> TrainingTask::read_weights(const std::string&) const 
                       "those of language_model and albert do");
 }
 
+Result<std::unique_ptr<Generator>> TrainingTask::generator(std::span<const float>,
+                                                           std::span<const float>) const {
+    return make_error(ErrorKind::unsupported,
+                      "the task of this run neither writes text nor draws pictures "
+                      "(language_model and text_to_image do)");
+}
+
 Result<Writing> TrainingTask::write(std::span<const float>,
                                     std::span<const float>,
                                     const WriteRequest&) const {
-    return make_error(ErrorKind::unsupported,
-                      "the task of this run writes no text (language_model does)");
+    return writes_none();
 }
 
 Result<std::vector<TextScore>> TrainingTask::score(std::span<const float>,
@@ -59,8 +78,13 @@ Result<std::vector<TextScore>> TrainingTask::score(std::span<const float>,
 Result<Drawing> TrainingTask::draw(std::span<const float>,
                                    std::span<const float>,
                                    const DrawRequest&) const {
-    return make_error(ErrorKind::unsupported,
-                      "the task of this run draws no pictures (text_to_image does)");
+    return draws_none();
 }
+
+Result<std::uint64_t> Generator::prompt_tokens(const std::string&) const { return writes_none(); }
+
+Result<Writing> Generator::write(const WriteRequest&) { return writes_none(); }
+
+Result<Drawing> Generator::draw(const DrawRequest&) { return draws_none(); }
 
 }  // namespace dedloc::tasks

@@ -87,6 +87,8 @@ struct DrawRequest {
     std::int64_t top_k = 0;  // choose among so many of the likeliest codes; 0: all
     double temperature = 1;  // 0: the likeliest
     std::uint64_t seed = 0;
+    // Asked before each code; no: draw() returns cancelled. Null: it goes on.
+    std::function<bool()> goes_on{};
 };
 struct Drawing {
     std::vector<images::Picture> pictures;  // those of the first prompt, of the second, …
@@ -110,6 +112,20 @@ struct Writing {
     std::uint64_t tokens = 0;
     bool ended = false;    // the model ended the document
     bool is_full = false;  // the longest context is reached
+};
+
+// A model at one state, ready for many prompts. Thread: one at a time, but for what is const.
+class Generator {
+  public:
+    virtual ~Generator() = default;
+    // The most tokens that prompt and text have together; 0: it writes none.
+    virtual std::uint64_t context() const { return 0; }
+    // Returns how many tokens the prompt has, or words that the model knows. bad_input: more than
+    // the context takes, or none.
+    virtual Result<std::uint64_t> prompt_tokens(const std::string& prompt) const;
+    // As TrainingTask::write() and draw().
+    virtual Result<Writing> write(const WriteRequest& request);
+    virtual Result<Drawing> draw(const DrawRequest& request);
 };
 
 // A text to be judged: how likely the model finds it behind what stands before it.
@@ -169,6 +185,10 @@ class TrainingTask {
     // Parameters of a folder in Hugging Face's format, in the order of the learner's vector.
     // unsupported: the task reads none. bad_input: another model, and which weight is unlike.
     virtual Result<std::vector<float>> read_weights(const std::string& folder) const;
+    // Loads the model once, for prompts that come one after the other. unsupported: the task
+    // neither writes nor draws. The task outlives it.
+    virtual Result<std::unique_ptr<Generator>> generator(std::span<const float> parameters,
+                                                         std::span<const float> buffers) const;
     // unsupported: the task writes no text (TaskKind::writes_text). bad_input: a prompt that is
     // longer than the model's context.
     virtual Result<Writing> write(std::span<const float> parameters,

@@ -4,32 +4,26 @@
 
 namespace dedloc::tasks {
 
-namespace {
-
-// A document's beginning, and what the prompt has of it.
-Result<std::vector<std::int64_t>> ids_of_prompt(const Decoder& model,
-                                                const text::LanguageTokenizer& tokenizer,
+Result<std::vector<std::int64_t>> ids_of_prompt(const text::LanguageTokenizer& tokenizer,
+                                                std::int64_t positions,
                                                 const std::string& prompt) {
     const auto encoded = tokenizer.encode(text::valid_utf8(prompt));
     std::vector<std::int64_t> ids{tokenizer.begin_id()};
     ids.insert(ids.end(), encoded.begin(), encoded.end());
-    const std::int64_t most = model.config().positions;
-    if (static_cast<std::int64_t>(ids.size()) >= most)
+    if (static_cast<std::int64_t>(ids.size()) >= positions)
         return make_error(ErrorKind::bad_input,
                           "the prompt has {} tokens, and this model sees {} together with what it "
                           "writes; give the last part of the prompt alone",
                           ids.size(),
-                          most);
+                          positions);
     return ids;
 }
-
-}  // namespace
 
 Result<Writing> write_text(Decoder& model,
                            const text::LanguageTokenizer& tokenizer,
                            const WriteRequest& request) {
     DEDLOC_TRY(const std::vector<std::int64_t> prompt,
-               ids_of_prompt(model, tokenizer, request.prompt));
+               ids_of_prompt(tokenizer, model.config().positions, request.prompt));
     Random random(request.seed);
     DecoderCache cache = model.empty_cache();
     text::TextFromIds text(tokenizer);

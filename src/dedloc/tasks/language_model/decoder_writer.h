@@ -12,6 +12,12 @@
 
 namespace dedloc::tasks {
 
+// A document's beginning, and what the prompt has of it. bad_input: with one token behind it, it is
+// longer than `positions`. Thread: any.
+Result<std::vector<std::int64_t>> ids_of_prompt(const text::LanguageTokenizer& tokenizer,
+                                                std::int64_t positions,
+                                                const std::string& prompt);
+
 Result<Writing> write_text(Decoder& model,
                            const text::LanguageTokenizer& tokenizer,
                            const WriteRequest& request);

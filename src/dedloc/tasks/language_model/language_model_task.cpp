@@ -170,6 +170,8 @@ class LanguageModelTask final : public TrainingTask {
             estimate.parameters, estimate.activations, estimate.collaboration, estimate.program};
     }
     Result<std::vector<float>> read_weights(const std::string& folder) const override;
+    Result<std::unique_ptr<Generator>> generator(std::span<const float> parameters,
+                                                 std::span<const float> buffers) const override;
     Result<Writing> write(std::span<const float> parameters,
                           std::span<const float> buffers,
                           const WriteRequest& request) const override;
@@ -364,16 +366,50 @@ Result<std::vector<float>> LanguageModelTask::read_weights(const std::string& fo
     }
 }
 
+class TextGenerator final : public Generator {
+  public:
+    TextGenerator(std::shared_ptr<Decoder> model,
+                  std::shared_ptr<const text::LanguageTokenizer> tokenizer)
+        : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
+
+    std::uint64_t context() const override {
+        return static_cast<std::uint64_t>(model_->config().positions);
+    }
+    Result<std::uint64_t> prompt_tokens(const std::string& prompt) const override {
+        DEDLOC_TRY(const auto ids, ids_of_prompt(*tokenizer_, model_->config().positions, prompt));
+        return ids.size() - 1;
+    }
+    Result<Writing> write(const WriteRequest& request) override {
+        try {
+            return write_text(*model_, *tokenizer_, request);
+        } catch (const std::exception& failure) {
+            return make_error(ErrorKind::cannot_compute,
+                              "writing: libtorch says: {}",
+                              train::first_line(failure));
+        }
+    }
+
+  private:
+    std::shared_ptr<Decoder> model_;
+    std::shared_ptr<const text::LanguageTokenizer> tokenizer_;
+};
+
+Result<std::unique_ptr<Generator>> LanguageModelTask::generator(
+    std::span<const float> parameters, std::span<const float> buffers) const {
+    try {
+        DEDLOC_TRY(auto model, model_at(parameters, buffers));
+        return std::unique_ptr<Generator>(new TextGenerator(std::move(model), tokenizer_));
+    } catch (const std::exception& failure) {
+        return make_error(
+            ErrorKind::cannot_compute, "the model: libtorch says: {}", train::first_line(failure));
+    }
+}
+
 Result<Writing> LanguageModelTask::write(std::span<const float> parameters,
                                          std::span<const float> buffers,
                                          const WriteRequest& request) const {
-    try {
-        DEDLOC_TRY(const auto model, model_at(parameters, buffers));
-        return write_text(*model, *tokenizer_, request);
-    } catch (const std::exception& failure) {
-        return make_error(
-            ErrorKind::cannot_compute, "writing: libtorch says: {}", train::first_line(failure));
-    }
+    DEDLOC_TRY(const auto model, generator(parameters, buffers));
+    return model->write(request);
 }
 
 Result<std::vector<TextScore>> LanguageModelTask::score(std::span<const float> parameters,

@@ -28,7 +28,7 @@ torch::Tensor sample_codes(TextToImageModel& model,
                            const SamplingOptions& options) {
     Random random(options.seed);
     torch::Tensor codes = torch::empty({captions.size(0), 0}, torch::kInt64);
-    while (codes.size(1) < model.config().image_length())
+    while (codes.size(1) < model.config().image_length() && (!options.goes_on || options.goes_on()))
         codes = torch::cat(
             {codes, choose(model.next_code_logits(captions, codes).cpu(), options, random)}, 1);
     return codes;

@@ -4,6 +4,8 @@
 // Cost: a forward pass of the whole sequence a code. Thread: one at a time.
 
 #pragma once
+#include <functional>
+
 #include "dedloc/base/random.h"
 #include "dedloc/tasks/text_to_image/text_to_image_model.h"
 
@@ -13,9 +15,10 @@ struct SamplingOptions {
     std::int64_t top_k = 0;  // only so many of the likeliest codes; 0: all
     double temperature = 1;  // 0: the likeliest code
     std::uint64_t seed = 0;
+    std::function<bool()> goes_on{};  // asked before each code; null: it does
 };
 
-// captions [n, text_length] int64. Returns codes [n, image_length].
+// captions [n, text_length] int64. Returns codes [n, image_length]; fewer where it was told to end.
 torch::Tensor sample_codes(TextToImageModel& model,
                            const torch::Tensor& captions,
                            const SamplingOptions& options);

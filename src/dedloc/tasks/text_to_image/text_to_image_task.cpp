@@ -105,6 +105,8 @@ class TextToImageTask final : public TrainingTask {
         const auto apart = static_cast<double>(sizes_.unshared_parameters_count());
         return {{"unshared_parameters", apart}, {"sharing_factor", apart / shared}};
     }
+    Result<std::unique_ptr<Generator>> generator(std::span<const float> parameters,
+                                                 std::span<const float> buffers) const override;
     Result<Drawing> draw(std::span<const float> parameters,
                          std::span<const float> buffers,
                          const DrawRequest& request) const override;
@@ -117,7 +119,6 @@ class TextToImageTask final : public TrainingTask {
     }
     Result<std::shared_ptr<TextToImageModel>> model_at(std::span<const float> parameters,
                                                        std::span<const float> buffers) const;
-    Result<torch::Tensor> tokens_of(const DrawRequest& request, Drawing& drawing) const;
     torch::Tensor on_device(const torch::Tensor& tensor) const {
         return tensor.to(torch::Device(device_));
     }
@@ -254,24 +255,50 @@ Result<std::vector<std::string>> TextToImageTask::sample_texts(std::uint64_t cou
     return texts;
 }
 
+Error knows_no_word(const std::string& prompt) {
+    return make_error(ErrorKind::bad_input,
+                      "the prompt '{}' has no word that is in a training caption",
+                      prompt.substr(0, 200));
+}
+
+class PictureGenerator final : public Generator {
+  public:
+    PictureGenerator(std::shared_ptr<TextToImageModel> model,
+                     std::shared_ptr<const CaptionTokens> tokens,
+                     const std::string& device)
+        : model_(std::move(model)), tokens_(std::move(tokens)), device_(device) {}
+
+    Result<std::uint64_t> prompt_tokens(const std::string& prompt) const override {
+        const std::size_t all = words_of_caption(prompt).size();
+        const std::size_t unknown = tokens_->codec->words().unknown(prompt).size();
+        if (unknown == all) return knows_no_word(prompt);
+        return std::uint64_t{all - unknown};
+    }
+    Result<Drawing> draw(const DrawRequest& request) override;
+
+  private:
+    Result<torch::Tensor> rows_of(const DrawRequest& request, Drawing& drawing) const;
+
+    std::shared_ptr<TextToImageModel> model_;
+    std::shared_ptr<const CaptionTokens> tokens_;
+    torch::Device device_;
+};
+
 // A row for each picture that is wanted. bad_input: a prompt of which no word is known.
-Result<torch::Tensor> TextToImageTask::tokens_of(const DrawRequest& request,
-                                                 Drawing& drawing) const {
+Result<torch::Tensor> PictureGenerator::rows_of(const DrawRequest& request,
+                                                Drawing& drawing) const {
     const CaptionWords& words = tokens_->codec->words();
     std::vector<torch::Tensor> rows;
     for (const std::string& prompt : request.prompts) {
         const std::vector<std::string> all = words_of_caption(prompt);
         const std::vector<std::string> unknown = words.unknown(prompt);
-        if (unknown.size() == all.size())
-            return make_error(ErrorKind::bad_input,
-                              "the prompt '{}' has no word that is in a training caption",
-                              prompt.substr(0, 200));
+        if (unknown.size() == all.size()) return knows_no_word(prompt);
         if (!unknown.empty())
             drawing.remarks.push_back(fmt::format(
                 "'{}': the model has not met {}, and takes each of them for any other word",
                 prompt,
                 fmt::join(unknown, ", ")));
-        const auto length = static_cast<std::size_t>(sizes_.text_length);
+        const auto length = static_cast<std::size_t>(model_->config().text_length);
         if (all.size() > length)
             drawing.remarks.push_back(fmt::format(
                 "'{}' has {} words; the model sees the first {}", prompt, all.size(), length));
@@ -281,25 +308,22 @@ Result<torch::Tensor> TextToImageTask::tokens_of(const DrawRequest& request,
     return torch::cat(rows);
 }
 
-Result<Drawing> TextToImageTask::draw(std::span<const float> parameters,
-                                      std::span<const float> buffers,
-                                      const DrawRequest& request) const {
-    if (tokens_->codec->file().empty())
-        return make_error(ErrorKind::not_found,
-                          "the run's image codes are not on this machine: they lie in the folder "
-                          "of a peer (files/), in what --publish copies, or at the run's peers");
+Result<Drawing> PictureGenerator::draw(const DrawRequest& request) {
     try {
         const torch::NoGradGuard none;
         Drawing drawing;
-        DEDLOC_TRY(const torch::Tensor captions, tokens_of(request, drawing));
-        DEDLOC_TRY(const auto model, model_at(parameters, buffers));
-        const auto there = on_device(captions);
-        const torch::Tensor codes = sample_codes(
-            *model,
-            there,
-            {.top_k = request.top_k, .temperature = request.temperature, .seed = request.seed});
+        DEDLOC_TRY(const torch::Tensor captions, rows_of(request, drawing));
+        const auto there = captions.to(device_);
+        const torch::Tensor codes = sample_codes(*model_,
+                                                 there,
+                                                 {.top_k = request.top_k,
+                                                  .temperature = request.temperature,
+                                                  .seed = request.seed,
+                                                  .goes_on = request.goes_on});
+        if (codes.size(1) < model_->config().image_length())
+            return make_error(ErrorKind::cancelled, "nobody waits for the pictures any more");
         const auto wanted = static_cast<std::int64_t>(request.count);
-        const auto losses = model->losses(there, on_device(codes)).image.cpu().view({-1, wanted});
+        const auto losses = model_->losses(there, codes.to(device_)).image.cpu().view({-1, wanted});
         // For each prompt the likeliest comes first.
         const auto order = losses.argsort(std::int64_t{1}, false) +
                            torch::arange(losses.size(0)).unsqueeze(1) * wanted;
@@ -309,6 +333,28 @@ Result<Drawing> TextToImageTask::draw(std::span<const float> parameters,
         return make_error(
             ErrorKind::cannot_compute, "drawing: libtorch says: {}", train::first_line(failure));
     }
+}
+
+Result<std::unique_ptr<Generator>> TextToImageTask::generator(
+    std::span<const float> parameters, std::span<const float> buffers) const {
+    if (tokens_->codec->file().empty())
+        return make_error(ErrorKind::not_found,
+                          "the run's image codes are not on this machine: they lie in the folder "
+                          "of a peer (files/), in what --publish copies, or at the run's peers");
+    try {
+        DEDLOC_TRY(auto model, model_at(parameters, buffers));
+        return std::unique_ptr<Generator>(new PictureGenerator(std::move(model), tokens_, device_));
+    } catch (const std::exception& failure) {
+        return make_error(
+            ErrorKind::cannot_compute, "the model: libtorch says: {}", train::first_line(failure));
+    }
+}
+
+Result<Drawing> TextToImageTask::draw(std::span<const float> parameters,
+                                      std::span<const float> buffers,
+                                      const DrawRequest& request) const {
+    DEDLOC_TRY(const auto model, generator(parameters, buffers));
+    return model->draw(request);
 }
 
 }  // namespace
