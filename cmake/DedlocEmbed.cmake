@@ -1,5 +1,5 @@
-# Writes OUTPUT, a source that holds the page's files of FOLDER (src/dedloc/web/page_files.h): at a
-# build, by cmake -P.
+# Writes OUTPUT, a source that holds the page's files of FOLDER (src/dedloc/web/page_files.h), as
+# dedloc::MODULE::page_files(): at a build, by cmake -P.
 file(GLOB paths ${FOLDER}/*.html ${FOLDER}/*.css ${FOLDER}/*.js ${FOLDER}/*.svg)
 list(SORT paths)
 set(arrays "")
@@ -16,6 +16,6 @@ foreach(path IN LISTS paths)
     math(EXPR number "${number} + 1")
 endforeach()
 file(WRITE ${OUTPUT}
-     "#include \"dedloc/web/page_files.h\"\n\nnamespace dedloc::web {\nnamespace {\n\n${arrays}\n"
-     "constexpr PageFile files[] = {\n${entries}};\n\n}  // namespace\n\n"
-     "std::span<const PageFile> page_files() { return files; }\n\n}  // namespace dedloc::web\n")
+     "#include \"dedloc/${MODULE}/page_files.h\"\n\nnamespace dedloc::${MODULE} {\nnamespace {\n\n${arrays}\n"
+     "constexpr web::PageFile files[] = {\n${entries}};\n\n}  // namespace\n\n"
+     "std::span<const web::PageFile> page_files() { return files; }\n\n}  // namespace dedloc::${MODULE}\n")

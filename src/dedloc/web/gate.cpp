@@ -51,7 +51,13 @@ bool is_own_host(const std::string& host, const GatePolicy& policy) {
 }
 
 bool holds_nothing_of_the_run(const Asked& asked) {
-    return asked.method != "POST" && !asked.path.starts_with("/api/") && asked.path != "/metrics";
+    return asked.method != "POST" && !asked.path.starts_with("/api/") &&
+           !asked.path.starts_with("/v1/") && asked.path != "/metrics";
+}
+
+bool needs_token(const Asked& asked, const GatePolicy& policy) {
+    if (!policy.on_loopback) return true;
+    return policy.asks_token && (asked.path != "/metrics" || asked.method == "POST");
 }
 
 bool is_token(std::string_view given, const GatePolicy& policy) {
@@ -80,13 +86,12 @@ std::optional<Refusal> refusal_of(const Asked& asked, const GatePolicy& policy) 
     if (holds_nothing_of_the_run(asked)) return std::nullopt;
     if (asked.fetch_site == "cross-site")
         return Refusal{403, "another site's page may not ask this server"};
-    const bool is_open = asked.path == "/metrics" && policy.on_loopback && asked.method != "POST";
-    if (!is_open && !has_token(asked, policy))
+    if (needs_token(asked, policy) && !has_token(asked, policy))
         return Refusal{401,
                        "the token is missing or wrong: open the address that dedloc printed, or "
                        "send it as 'Authorization: Bearer TOKEN'"};
     if (asked.method == "POST" && !asked.content_type.starts_with("application/json"))
-        return Refusal{415, "an action is a POST with Content-Type: application/json"};
+        return Refusal{415, "a POST here has Content-Type: application/json"};
     return std::nullopt;
 }
 

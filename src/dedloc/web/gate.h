@@ -20,6 +20,9 @@ namespace dedloc::web {
 
 struct GatePolicy {
     std::string token;
+    // No: on loopback whoever is on this machine needs none. Pages of other sites are refused all
+    // the same.
+    bool asks_token = true;
     bool on_loopback = true;             // it listens there and nowhere else
     std::vector<std::string> own_names;  // of this machine, beside addresses and localhost
 };

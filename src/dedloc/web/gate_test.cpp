@@ -77,6 +77,26 @@ TEST(Gate, an_action_needs_the_token_in_a_header_and_json) {
     }
 }
 
+TEST(Gate, of_a_server_for_all_on_this_machine_asks_no_token_and_refuses_other_sites) {
+    GatePolicy open = policy();
+    open.asks_token = false;
+    for (Asked asked : {get("/v1/models"), post("/v1/completions"), post("/api/pause")}) {
+        EXPECT_EQ(status_of(asked), 200) << asked.path;
+        asked.authorization = "Bearer sk-somebodys";
+        EXPECT_EQ(status_of(asked), 401) << asked.path;
+        EXPECT_EQ(status_of(asked, open), 200) << asked.path;
+        Asked strange = asked;
+        strange.origin = "http://evil.example";
+        EXPECT_EQ(status_of(strange, open), 403) << asked.path;
+        strange = asked;
+        strange.host = "evil.example";
+        EXPECT_EQ(status_of(strange, open), 421) << asked.path;
+        open.on_loopback = false;
+        EXPECT_EQ(status_of(asked, open), 401) << asked.path;
+        open.on_loopback = true;
+    }
+}
+
 TEST(Gate, refuses_names_that_were_made_to_lead_here) {
     for (const char* host : {"",
                              "evil.example",

@@ -5,10 +5,10 @@
 
 namespace dedloc::web {
 
-const PageFile* page_file(std::string_view path) {
+const PageFile* page_file(std::string_view path, std::span<const PageFile> of) {
     if (!path.starts_with('/')) return nullptr;
     const std::string_view name = path == "/" ? "index.html" : path.substr(1);
-    for (const PageFile& file : page_files())
+    for (const PageFile& file : of)
         if (file.name == name) return &file;
     return nullptr;
 }

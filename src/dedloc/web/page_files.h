@@ -1,4 +1,5 @@
-// The page's files, compiled in from src/dedloc/web/page/ (cmake/DedlocEmbed.cmake).
+// The page's files, compiled in from src/dedloc/web/page/ (cmake/DedlocEmbed.cmake). Another module
+// has a page of its own, and a function of the same name.
 //
 // Thread: any.
 
@@ -15,7 +16,7 @@ struct PageFile {
 std::span<const PageFile> page_files();
 
 // By a request's path, "/" or "/page.js"; null: there is none.
-const PageFile* page_file(std::string_view path);
+const PageFile* page_file(std::string_view path, std::span<const PageFile> of = page_files());
 std::string_view content_type(const PageFile& file);
 
 }  // namespace dedloc::web

@@ -4,15 +4,12 @@
 #include <atomic>
 #include <charconv>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <httplib.h>
 #include <mutex>
-#include <thread>
 
 #include "dedloc/base/file.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/security/hash.h"
+#include "dedloc/web/http_front.h"
 #include "dedloc/web/metrics.h"
 #include "dedloc/web/page_files.h"
 #include "dedloc/web/stream.h"
@@ -20,17 +17,9 @@
 namespace dedloc::web {
 namespace {
 
-constexpr int keep_alive_s = 1;
-constexpr int read_patience_s = 2;
 constexpr double news_wait_s = 0.5;
-constexpr std::size_t waiting_connections_max = 32;
 constexpr std::size_t token_bytes = 16;
 constexpr std::size_t picture_bytes_max = 16u << 20;
-constexpr const char* json_type = "application/json; charset=utf-8";
-constexpr const char* content_policy =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors ";
 // Jupyter, and the notebooks of Visual Studio Code. A frame without the token shows nothing.
 constexpr const char* notebooks = "http://localhost:* http://127.0.0.1:* vscode-webview:";
 
@@ -38,54 +27,6 @@ double steady_seconds_of_server() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
 }
-
-// A thread a connection, as a stream keeps one for as long as it is looked at; none before the
-// first. The thread that accepts waits while all are at work and enough connections wait.
-class ConnectionThreads final : public httplib::TaskQueue {
-  public:
-    void enqueue(std::function<void()> work) override {
-        std::unique_lock lock(mutex_);
-        room_.wait(lock, [this] { return closing_ || waiting_.size() < waiting_connections_max; });
-        waiting_.push_back(std::move(work));
-        if (waiting_.size() > idle_ && threads_.size() < connections_max)
-            threads_.emplace_back([this] { serve(); });
-        work_.notify_one();
-    }
-    void shutdown() override {
-        {
-            const std::lock_guard lock(mutex_);
-            closing_ = true;
-        }
-        work_.notify_all();
-        room_.notify_all();
-        for (std::thread& thread : threads_) thread.join();
-    }
-
-  private:
-    void serve() {
-        std::unique_lock lock(mutex_);
-        while (true) {
-            ++idle_;
-            work_.wait(lock, [this] { return closing_ || !waiting_.empty(); });
-            --idle_;
-            if (waiting_.empty()) return;
-            const std::function<void()> work = std::move(waiting_.front());
-            waiting_.pop_front();
-            room_.notify_one();
-            lock.unlock();
-            work();
-            lock.lock();
-        }
-    }
-
-    std::mutex mutex_;
-    std::condition_variable work_;
-    std::condition_variable room_;
-    std::deque<std::function<void()>> waiting_;
-    std::vector<std::thread> threads_;
-    std::size_t idle_ = 0;
-    bool closing_ = false;
-};
 
 std::optional<std::uint64_t> number_in(std::string_view text) {
     std::uint64_t number = 0;
@@ -98,16 +39,6 @@ void answer_error(httplib::Response& response, int status, std::string_view why)
     const nlohmann::ordered_json json{{"ok", false}, {"error", why}};
     response.status = status;
     response.set_content(monitor::json_line(json), json_type);
-}
-
-std::string own_host_name() {
-    char name[256] = {};
-    if (::gethostname(name, sizeof name - 1) != 0) return {};
-    std::string text = name;
-    std::ranges::transform(text, text.begin(), [](unsigned char letter) {
-        return static_cast<char>(std::tolower(letter));
-    });
-    return text;
 }
 
 }  // namespace
@@ -132,31 +63,15 @@ struct Server::State {
     ServerOptions options;
     GatePolicy policy;
     httplib::Server http;
-    std::thread thread;
     std::mutex acting;
     std::atomic<std::size_t> viewers = 0;
     std::atomic<bool> closing = false;
     int port = 0;
+    std::unique_ptr<ListeningThread> thread;
 };
 
 void Server::State::set_up() {
-    http.new_task_queue = [] { return new ConnectionThreads; };
-    http.set_keep_alive_timeout(keep_alive_s);
-    http.set_read_timeout(read_patience_s);
-    http.set_write_timeout(write_patience_s);
-    http.set_payload_max_length(body_bytes_max);
-    http.set_tcp_nodelay(true);
-    // Not SO_REUSEPORT, with which a second server would take half of the first one's requests.
-    http.set_socket_options([](int socket) {
-        const int yes = 1;
-        ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    });
-    const std::string frames = options.in_notebooks ? notebooks : "'none'";
-    http.set_default_headers({{"Content-Security-Policy", content_policy + frames},
-                              {"X-Content-Type-Options", "nosniff"},
-                              {"Referrer-Policy", "no-referrer"},
-                              {"Cross-Origin-Resource-Policy", "same-origin"},
-                              {"Cache-Control", "no-store"}});
+    set_up_http(http, body_bytes_max, options.in_notebooks ? notebooks : "'none'");
     http.set_pre_routing_handler(
         [this](const auto& request, auto& response) { return get(request, response); });
     for (const auto& [name, action] : actions)
@@ -178,9 +93,7 @@ void Server::State::set_up() {
 
 Ok Server::State::bind() {
     const std::string& host = options.where.host;
-    policy = {.token = options.token,
-              .on_loopback = options.where.is_loopback(),
-              .own_names = {own_host_name(), own_host_name() + ".local"}};
+    policy = gate_policy(options.where, options.token);
     const int wanted = options.where.port;
     if (wanted == 0 && !options.is_default) {
         port = http.bind_to_any_port(host);
@@ -202,25 +115,14 @@ Ok Server::State::bind() {
 httplib::Server::HandlerResponse Server::State::get(const httplib::Request& request,
                                                     httplib::Response& response) {
     using enum httplib::Server::HandlerResponse;
-    const Asked asked{.method = request.method,
-                      .path = request.path,
-                      .host = request.get_header_value("Host"),
-                      .origin = request.get_header_value("Origin"),
-                      .fetch_site = request.get_header_value("Sec-Fetch-Site"),
-                      .authorization = request.get_header_value("Authorization"),
-                      .query_token = request.get_param_value("token"),
-                      .content_type = request.get_header_value("Content-Type")};
-    const bool twice = request.get_header_value_count("Host") != 1;
-    const auto refused =
-        twice ? std::optional(Refusal{400, "one Host header, please"}) : refusal_of(asked, policy);
+    const auto refused = refusal_at(request, policy);
     if (refused) {
         answer_error(response, refused->status, refused->why);
         return Handled;
     }
     if (request.method == "POST") return Unhandled;
     if (const PageFile* file = page_file(request.path)) {
-        response.set_content(
-            file->bytes.data(), file->bytes.size(), std::string(content_type(*file)));
+        send_file(*file, response);
         return Handled;
     }
     if (request.path == "/metrics") {
@@ -328,24 +230,18 @@ Result<std::unique_ptr<Server>> Server::start(RunStore& store,
     auto state = std::make_unique<State>(store, std::move(actions), std::move(options));
     state->set_up();
     DEDLOC_TRY_VOID(state->bind());
-    state->thread = std::thread([http = &state->http] { http->listen_after_bind(); });
-    // Until the server runs, stop() would do nothing.
-    while (!state->http.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    state->thread = std::make_unique<ListeningThread>(state->http);
     return std::unique_ptr<Server>(new Server(std::move(state)));
 }
 
 Server::~Server() {
     state_->closing = true;
-    state_->http.stop();
-    state_->thread.join();
+    state_->thread.reset();
 }
 
 std::string Server::address() const {
-    const std::string& host = state_->options.where.host;
-    const bool anywhere = host == "0.0.0.0" || host == "::";
-    std::string shown = anywhere ? own_host_name() : host;
-    if (shown.find(':') != std::string::npos) shown = "[" + shown + "]";
-    return fmt::format("http://{}:{}/?token={}", shown, state_->port, state_->options.token);
+    return fmt::format(
+        "{}/?token={}", http_address(state_->options.where, state_->port), state_->options.token);
 }
 
 int Server::port() const { return state_->port; }

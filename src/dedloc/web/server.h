@@ -4,9 +4,8 @@
 //   DEDLOC_TRY(auto server, Server::start(store, actions, options));
 //   say(server->address());       // http://127.0.0.1:8470/?token=…
 //
-// Limits: viewers_max streams and connections_max connections at once; what comes beyond them is
-// refused, or waits in the system's queue. Bodies of body_bytes_max. A viewer that takes nothing
-// for write_patience_s is let go.
+// Limits: viewers_max streams at once; those beyond them are refused. Bodies of body_bytes_max. The
+// rest: http_front.h.
 //
 // Errors of start: local_fault (the port is taken). Lifetime: the store outlives it; the destructor
 // ends streams, waits for its threads (some seconds at most) and for an action under way.
@@ -27,9 +26,7 @@ namespace dedloc::web {
 inline constexpr int default_port = 8470;
 inline constexpr int default_ports = 16;  // tried, from that one on; then any
 inline constexpr std::size_t viewers_max = 64;
-inline constexpr std::size_t connections_max = 96;
 inline constexpr std::size_t body_bytes_max = 4096;
-inline constexpr int write_patience_s = 3;
 
 // Runs on a thread of the server, one at a time. A value: what the answer holds beside "ok".
 using Action = std::function<Result<nlohmann::ordered_json>(const nlohmann::ordered_json& body)>;
