@@ -5,18 +5,14 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/visitor.h"
 #include "dedloc/cli/written_texts.h"
 #include "dedloc/images/picture.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/peer/exit_codes.h"
-#include "dedloc/peer/fits_memory.h"
-#include "dedloc/peer/memory.h"
 #include "dedloc/peer/prompts.h"
-#include "dedloc/peer/run_files.h"
 #include "dedloc/peer/say.h"
+#include "dedloc/peer/visitor.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/tasks/registry.h"
 #include "dedloc/text/cache.h"
@@ -28,25 +24,6 @@ constexpr std::uint32_t shown_side_min = 64;      // smaller pictures are enlarg
 constexpr std::size_t pictures_drawn_max = 4096;  // of one call
 constexpr std::size_t pictures_usual = 16;        // of each prompt
 constexpr const char* usual_sheet = "grid.png";
-
-peer::Outcome<Visited> of_checkpoint(const SampleOptions& options, const tasks::TaskOptions& task) {
-    const auto found = find_checkpoint(options.checkpoint);
-    if (!found) return peer::failure(found.error());
-    for (const std::string& skipped : found->skipped) peer::say(stderr, "dedloc: {}\n", skipped);
-    auto run = run::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
-    if (!run) return peer::failure(run.error());
-    if (const Ok restored = peer::restore_run_files(found->path, run->task, task); !restored)
-        return peer::failure(restored.error());
-    auto made = tasks::make_task(run->task, task);
-    if (!made) return peer::failure(made.error());
-    if (const Ok fits =
-            peer::check_fits(**made, peer::MemoryUse::evaluation, peer::memory_available());
-        !fits)
-        return peer::failure(fits.error());
-    return Visited{.run = *std::move(run),
-                   .task = *std::move(made),
-                   .state = found->checkpoint.state->snapshot};
-}
 
 Result<std::vector<std::string>> prompts_of(const SampleOptions& options) {
     std::vector<std::string> prompts = options.prompts;
@@ -75,7 +52,7 @@ Ok write_grid(const std::string& path,
 }
 
 void tell(const SampleOptions& options,
-          const Visited& from,
+          const peer::Visited& from,
           const std::vector<std::string>& prompts,
           const tasks::Drawing& drawing,
           const std::string& path) {
@@ -100,7 +77,7 @@ void tell(const SampleOptions& options,
 }
 
 int draw_all(const SampleOptions& options,
-             const Visited& from,
+             const peer::Visited& from,
              const std::vector<std::string>& prompts) {
     const std::size_t count = options.count > 0 ? options.count : pictures_usual;
     if (prompts.size() * count > pictures_drawn_max)
@@ -135,8 +112,8 @@ int run_sample(const SampleOptions& options) {
         if (!options.json) peer::say(stderr, "{}\n", line);
     };
     auto from = options.join_string.empty()
-                    ? of_checkpoint(options, task)
-                    : visit_run(options.join_string, options.directory, task, say_it);
+                    ? peer::visit_checkpoint(options.checkpoint, task)
+                    : peer::visit_run(options.join_string, options.directory, task, say_it);
     if (!from) return peer::report(from.failure());
     const tasks::TaskKind* kind = tasks::find_task(from->run.task.kind);
     if (kind && kind->writes_text) return write_texts(options, *from, *prompts);

@@ -1,10 +1,10 @@
 #include "dedloc/cli/watcher.h"
 
-#include "dedloc/cli/visiting_node.h"
 #include "dedloc/collab/collaboration_service.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/peer/grid_watch.h"
 #include "dedloc/peer/node_opening.h"
+#include "dedloc/peer/visiting_node.h"
 
 namespace dedloc::cli {
 namespace {
@@ -17,7 +17,7 @@ struct Watcher::State {
     monitor::EventMailbox events;
     peer::GridWatch grid;
     run::RunFile run;
-    std::unique_ptr<VisitingNode> visiting;
+    std::unique_ptr<peer::VisitingNode> visiting;
     collab::Node* node = nullptr;                     // its
     collab::CollaborationService* service = nullptr;  // the node's
 };
@@ -26,7 +26,7 @@ peer::Outcome<std::unique_ptr<Watcher>> Watcher::start(const std::string& join_t
                                                        const std::string& directory,
                                                        double seconds) {
     auto state = std::make_unique<State>();
-    auto visiting = VisitingNode::open(join_text, directory);
+    auto visiting = peer::VisitingNode::open(join_text, directory);
     if (!visiting) return visiting.failure();
     state->visiting = std::move(*visiting);
     state->node = &state->visiting->node();

@@ -22,7 +22,7 @@ struct Text {
 
 // Streamed to the terminal, unless a file or a script wants all of it.
 Result<Text> write_one(const SampleOptions& options,
-                       const Visited& from,
+                       const peer::Visited& from,
                        const std::string& prompt,
                        std::uint64_t seed) {
     const bool streams = !options.json && options.output.empty();
@@ -52,7 +52,7 @@ Result<Text> write_one(const SampleOptions& options,
     return text;
 }
 
-void tell_json(const Visited& from, const std::vector<Text>& texts) {
+void tell_json(const peer::Visited& from, const std::vector<Text>& texts) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     double seconds = 0;
     std::uint64_t tokens = 0;
@@ -75,7 +75,7 @@ void tell_json(const Visited& from, const std::vector<Text>& texts) {
     peer::say(stdout, "{}\n", monitor::json_line(json));
 }
 
-Ok write_page(const std::string& path, const Visited& from, const std::vector<Text>& texts) {
+Ok write_page(const std::string& path, const peer::Visited& from, const std::vector<Text>& texts) {
     std::string page = fmt::format("{}, step {}\n", from.run.name, from.state->step());
     for (const Text& text : texts)
         page += fmt::format("\n---- {}\n{}{}\n", text.prompt, text.prompt, text.writing.text);
@@ -85,7 +85,7 @@ Ok write_page(const std::string& path, const Visited& from, const std::vector<Te
 }  // namespace
 
 int write_texts(const SampleOptions& options,
-                const Visited& from,
+                const peer::Visited& from,
                 const std::vector<std::string>& prompts) {
     std::vector<Text> texts;
     for (const std::string& prompt : prompts) {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/visitor.h"
+#include "dedloc/peer/visitor.h"
 
 namespace dedloc::cli {
 
 int write_texts(const SampleOptions& options,
-                const Visited& from,
+                const peer::Visited& from,
                 const std::vector<std::string>& prompts);
 
 }  // namespace dedloc::cli

@@ -1,4 +1,4 @@
-#include "dedloc/cli/visiting_node.h"
+#include "dedloc/peer/visiting_node.h"
 
 #include <filesystem>
 #include <stdlib.h>
@@ -6,24 +6,24 @@
 #include "dedloc/run/join_string.h"
 #include "dedloc/train/host_access.h"
 
-namespace dedloc::cli {
+namespace dedloc::peer {
 
-peer::Outcome<std::unique_ptr<VisitingNode>> VisitingNode::open(const std::string& join_text,
-                                                                const std::string& directory) {
+Outcome<std::unique_ptr<VisitingNode>> VisitingNode::open(const std::string& join_text,
+                                                          const std::string& directory) {
     const auto join = run::parse_join_string(join_text);
-    if (!join) return peer::failure(join.error());
+    if (!join) return failure(join.error());
     std::unique_ptr<VisitingNode> visiting(new VisitingNode);
     visiting->join_text_ = join_text;
-    peer::OpeningOptions options{.directory = directory, .listen = {"none"}, .workers_count = 1};
+    OpeningOptions options{.directory = directory, .listen = {"none"}, .workers_count = 1};
     if (join->authority.is_empty()) {
         std::error_code error;
         std::string pattern =
             (std::filesystem::temp_directory_path(error) / "dedloc-visit-XXXXXX").string();
         if (!::mkdtemp(pattern.data()))
-            return peer::Failure{peer::ExitCode::disk, "cannot make a temporary folder " + pattern};
+            return Failure{ExitCode::disk, "cannot make a temporary folder " + pattern};
         options.directory = visiting->temporary_ = pattern;
     }
-    auto opened = peer::open_node(join->run, options);
+    auto opened = open_node(join->run, options);
     if (!opened) return opened.failure();
     visiting->opened_ = std::move(*opened);
     return visiting;
@@ -40,4 +40,4 @@ Result<collab::Invitation> VisitingNode::reach(Duration patience) const {
     return std::move(reached.invitation);
 }
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::peer

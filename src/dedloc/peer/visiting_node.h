@@ -13,13 +13,13 @@
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/node_opening.h"
 
-namespace dedloc::cli {
+namespace dedloc::peer {
 
 class VisitingNode {
   public:
     // `directory`: of the peer of an invited run; empty: the first free one of the run.
-    static peer::Outcome<std::unique_ptr<VisitingNode>> open(const std::string& join_text,
-                                                             const std::string& directory);
+    static Outcome<std::unique_ptr<VisitingNode>> open(const std::string& join_text,
+                                                       const std::string& directory);
     ~VisitingNode();
     VisitingNode(const VisitingNode&) = delete;
     VisitingNode& operator=(const VisitingNode&) = delete;
@@ -33,7 +33,7 @@ class VisitingNode {
 
     std::string join_text_;
     std::string temporary_;  // removed at the end; empty: there is none
-    peer::OpenedNode opened_;
+    OpenedNode opened_;
 };
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::peer
