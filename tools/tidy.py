@@ -62,7 +62,7 @@ BANS = (
         # tasks: the synthetic task pretends to compute for so long, on the trainer's thread.
         # web: browsers are outside virtual time; what a store is told has the times of its events.
         ("src/dedloc/runtime/", "src/dedloc/base/log.cpp", "src/dedloc/tasks/synthetic",
-         "src/dedloc/web/")),
+         "src/dedloc/web/", "src/dedloc/api/")),
     Ban(r"\brandom_device\b|\bmt19937(_64)?\b", "a base::Random that was passed in, or "
         "security::secure_random for secrets", ("src/dedloc/security/",)),
     Ban(r"(?<![\w.:>])s?rand\s*\(|\bstd::s?rand\b", "base::Random", ()),
@@ -70,10 +70,11 @@ BANS = (
         "libraries", ()),
     Ban(r"this_thread::sleep_(for|until)|(?<![\w.:>])u?sleep\s*\(",
         "co_await clock.sleep_for(duration)",
-        ("src/dedloc/runtime/", "src/dedloc/tasks/synthetic", "src/dedloc/web/server.cpp")),
+        ("src/dedloc/runtime/", "src/dedloc/tasks/synthetic", "src/dedloc/web/http_front.cpp")),
     Ban(r"\bstd::j?thread\b(?!::(?:hardware_concurrency|id))|\bstd::async\b|\bpthread_create\b",
         "runtime::Workers", ("src/dedloc/runtime/", "src/dedloc/train/", "src/dedloc/tasks/",
-                             "src/dedloc/monitor/", "src/dedloc/web/", "src/dedloc/c_api/loop_page",
+                             "src/dedloc/monitor/", "src/dedloc/web/", "src/dedloc/api/",
+                             "src/dedloc/c_api/loop_page",
                              "src/dedloc/collab/node.cpp",
                              "src/dedloc/fleet/notice_watch",
                              "src/dedloc/text/prefetch", "src/dedloc/images/read_ahead"),

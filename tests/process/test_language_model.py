@@ -1,5 +1,5 @@
-"""A language model by two peers; text from the run that is under way and from a checkpoint; out in
-Hugging Face's format and in again.
+"""A language model by two peers; text from the run that is under way and from a checkpoint, also
+behind HTTP (docs/serve-api.md); out in Hugging Face's format and in again.
 """
 
 from __future__ import annotations
@@ -7,10 +7,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import socket
 from pathlib import Path
 
 import harness
 from harness import ProcessTest
+from served import Served, events_of, listening_addresses
 
 RUN = """name = "language-test"
 [task]
@@ -88,6 +91,98 @@ class LanguageModel(ProcessTest):
         self.end_with_one_state(host, guest)
         again = [self.sampled(str(host.directory), "--seed", "7") for _ in range(2)]
         self.assertEqual(again[0]["texts"], again[1]["texts"])
+
+    def serve(self, model: str, *more: str) -> Served:
+        served = Served(self.folder, model, *more)
+        self.peers.append(served)
+        served.where(self.starting_s)
+        return served
+
+    def test_a_served_model_writes_what_sample_writes(self) -> None:
+        host = self.host(self.run_file("[stop]\nsteps = 5\n"), more=self.data, env=self.cache("a"))
+        self.assertEqual(host.end(self.starting_s), harness.OK, host.errors())
+        sampled = self.sampled(str(host.directory), "--temperature", "0")["texts"][0]
+        served = self.serve(str(host.directory))
+        asked = {"prompt": "The run", "max_tokens": 8, "temperature": 0}
+        status, whole = served.post("/v1/completions", **asked)
+        self.assertEqual(status, 200, whole)
+        self.assertEqual(whole["choices"][0]["text"], sampled["text"])
+        self.assertEqual(whole["usage"]["completion_tokens"], sampled["tokens"])
+        self.assertEqual(whole["usage"]["prompt_tokens"], sampled["prompt_tokens"])
+        sampled = self.sampled(str(host.directory), "--seed", "3")["texts"][0]
+        _, drawn = served.post("/v1/completions", prompt="The run", max_tokens=8, seed=3)
+        self.assertEqual(drawn["choices"][0]["text"], sampled["text"])
+        self.check_streams(served, asked, whole)
+        self.check_refusals(served)
+        self.assertEqual(listening_addresses(served.where()["port"]), {"0100007F"})
+        served.signal(signal.SIGINT)
+        self.assertEqual(served.end(), harness.OK, served.errors())
+
+    def check_streams(self, served: Served, asked: dict, whole: dict) -> None:
+        for more in ({}, {"temperature": 1, "seed": 3}):
+            body = {**asked, **more, "stream": True}
+            _, first = served.post("/v1/completions", **{**body, "stream": False})
+            _, _, text = served.ask("POST", "/v1/completions", body)
+            events = events_of(text)
+            self.assertEqual("".join(event["choices"][0]["text"] for event in events),
+                             first["choices"][0]["text"])
+            self.assertEqual(events[-1]["choices"][0]["finish_reason"],
+                             first["choices"][0]["finish_reason"])
+        chat = {**asked, "messages": [{"role": "user", "content": asked["prompt"]}]}
+        del chat["prompt"]
+        _, answered = served.post("/v1/chat/completions", **chat)
+        self.assertEqual(answered["choices"][0]["message"]["content"], whole["choices"][0]["text"])
+
+    def check_refusals(self, served: Served) -> None:
+        status, told = served.post("/v1/completions", prompt="word " * 500)
+        self.assertEqual(status, 400)
+        self.assertEqual(told["error"]["code"], "context_length_exceeded")
+        self.assertIn("64", told["error"]["message"])  # the model's context
+        status, _, _ = served.ask("POST", "/v1/completions", {"prompt": "a" * (1 << 20)})
+        self.assertEqual(status, 413)
+        status, _, _ = served.ask("POST", "/v1/completions", "{")
+        self.assertEqual(status, 400)
+        status, _, _ = served.ask("GET", "/v1/models", headers={"Host": "evil.example"})
+        self.assertEqual(status, 421)
+        # A client that goes away in the middle leaves the model to others.
+        with socket.create_connection(("127.0.0.1", served.where()["port"])) as leaver:
+            body = json.dumps({"prompt": "a", "max_tokens": 60, "stream": True})
+            head = ("POST /v1/completions HTTP/1.1", "Host: 127.0.0.1",
+                    "Content-Type: application/json", f"Content-Length: {len(body)}", "", body)
+            leaver.sendall("\r\n".join(head).encode())
+            leaver.recv(64)
+        self.assertEqual(served.post("/v1/completions", prompt="a")[0], 200)
+
+    def test_a_run_is_followed_while_it_goes_on(self) -> None:
+        host = self.running_host(self.run_file(), more=self.data, env=self.cache("a"))
+        self.until_step(2, host, seconds=self.starting_s)
+        served = self.serve(host.join_string(), "--refresh", "1")
+        first = served.where()["step"]
+        self.until("a newer state is served", lambda: self.alive(served) and
+                   served.model()["dedloc"]["step"] > first, self.starting_s)
+        status, answer = served.post("/v1/completions", prompt="The run")
+        self.assertEqual(status, 200)
+        self.assertTrue(answer["system_fingerprint"].startswith("step-"))
+        host.signal(signal.SIGINT)
+        self.assertEqual(host.end(), harness.OK, host.errors())
+        self.until("it says that the run is gone",
+                   lambda: self.alive(served) and "is served on" in served.errors(), 90)
+        self.assertEqual(served.post("/v1/completions", prompt="The run")[0], 200)
+
+    def test_other_machines_need_the_token(self) -> None:
+        host = self.host(self.run_file("[stop]\nsteps = 1\n"), more=self.data, env=self.cache("a"))
+        self.assertEqual(host.end(self.starting_s), harness.OK, host.errors())
+        served = self.serve(str(host.directory), "--address", "0.0.0.0")
+        told = served.where()
+        self.assertEqual(listening_addresses(told["port"]), {"00000000"})
+        self.assertIn(told["token"], told["address"])
+        self.assertEqual(served.ask("GET", "/v1/models")[0], 401)
+        bearer = {"Authorization": f"Bearer {told['token']}"}
+        self.assertEqual(served.ask("GET", "/v1/models", headers=bearer)[0], 200)
+        done = self.dedloc("serve-api", str(host.directory), "--address", "nowhere", "--port", "0",
+                           seconds=self.starting_s)
+        self.assertEqual(done.returncode, harness.BAD_INPUT)
+        self.expect_sentence(done.stderr, "nowhere")
 
     def test_weights_go_out_and_begin_another_run(self) -> None:
         stop = "[stop]\nsteps = 3\n"

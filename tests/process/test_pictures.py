@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import harness
 from harness import BAD_INPUT, DATA_MISSING, OK, ProcessTest
+from served import Served
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -66,6 +68,25 @@ def png(width: int, height: int, rows: bytes) -> bytes:
             + chunk(b"IEND", b""))
 
 
+def write_captions(folder: Path, lines: list[dict]) -> None:
+    (folder / "captions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def write_pictures(folder: Path) -> list[dict]:
+    """Squares of three colours, a fourth of each bright; returns the lines of their captions."""
+    lines = []
+    for colour, rgb in COLOURS.items():
+        for place in range(4):
+            name = f"{colour}{place}.png"
+            row = [b"\0" + b"".join(bytes(rgb) if (x + y * 2) // 2 % 4 == place else b"\x20" * 3
+                                    for x in range(8)) for y in range(8)]
+            (folder / name).write_bytes(png(8, 8, b"".join(row)))
+            lines.append({"file": name, "caption": f"{colour} place {place}",
+                          "held_out": colour == "blue" and place == 1})
+    write_captions(folder, lines)
+    return lines
+
+
 class PicturesTest(ProcessTest):
     seconds_max = 115
 
@@ -80,20 +101,10 @@ class PicturesTest(ProcessTest):
                         else os.environ.pop("XDG_CACHE_HOME", None))
         self.pictures = self.folder / "pictures"
         self.pictures.mkdir()
-        self.lines = []
-        for colour, rgb in COLOURS.items():
-            for place in range(4):
-                name = f"{colour}{place}.png"
-                row = [b"\0" + b"".join(bytes(rgb) if (x + y * 2) // 2 % 4 == place else b"\x20" * 3
-                                        for x in range(8)) for y in range(8)]
-                (self.pictures / name).write_bytes(png(8, 8, b"".join(row)))
-                self.lines.append({"file": name, "caption": f"{colour} place {place}",
-                                   "held_out": colour == "blue" and place == 1})
-        self.write_captions()
+        self.lines = write_pictures(self.pictures)
 
     def write_captions(self, *more: dict) -> None:
-        (self.pictures / "captions.jsonl").write_text(
-            "".join(json.dumps(line) + "\n" for line in [*self.lines, *more]))
+        write_captions(self.pictures, [*self.lines, *more])
 
     def run_file(self, steps: int = 0, checkpoint_every: int = 0) -> str:
         return self.write("pictures.toml", RUN.format(steps=steps,
@@ -125,6 +136,25 @@ class PicturesTest(ProcessTest):
         unknown = self.dedloc(*draw, "--prompt", "xyzzy")
         self.assertEqual(unknown.returncode, BAD_INPUT)
         self.expect_sentence(unknown.stderr, "xyzzy")
+
+    def test_a_served_model_draws(self) -> None:
+        host = self.host(self.run_file(steps=2, checkpoint_every=2), more=self.data())
+        self.assertEqual(host.end(90), OK, host.errors())
+        served = Served(self.folder, str(host.directory))
+        self.peers.append(served)
+        self.assertEqual(served.model()["dedloc"]["kind"], "pictures")
+        asked = {"prompt": "red place 1", "n": 3, "seed": 5}
+        status, drawn = served.post("/v1/images/generations", **asked)
+        self.assertEqual(status, 200, drawn)
+        pictures = [base64.b64decode(one["b64_json"], validate=True) for one in drawn["data"]]
+        self.assertEqual(len(pictures), 3)
+        for picture in pictures:
+            self.assertTrue(picture.startswith(b"\x89PNG\r\n\x1a\n"))
+        self.assertEqual(served.post("/v1/images/generations", **asked)[1]["data"], drawn["data"])
+        status, told = served.post("/v1/images/generations", prompt="xyzzy")
+        self.assertEqual(status, 400)
+        self.assertIn("xyzzy", told["error"]["message"])
+        self.assertEqual(served.post("/v1/completions", prompt="red")[0], 404)
 
     def test_the_guide_for_viewers_is_true(self) -> None:
         """Runs every command of the guide, with this run's join string for STRING."""

@@ -203,6 +203,20 @@ struct SampleOptions {
 };
 int run_sample(const SampleOptions& options);
 
+struct ServeApiOptions {
+    std::string checkpoint;   // as for sample; or ...
+    std::string join_string;  // ... a run that is under way, which is followed
+    std::string directory{};  // of the peer that the string is for, in an invited run
+    std::string address = "127.0.0.1";
+    int port = 8490;
+    double refresh = 60;  // seconds between two looks for a newer state
+    std::string device = "auto";
+    int threads = 0;
+    double seconds = 0;  // 0: until Ctrl-C
+    bool json = false;
+};
+int run_serve_api(const ServeApiOptions& options);
+
 struct HostOptions {
     peer::PeerOptions peer;
     std::string run_file;

@@ -56,6 +56,7 @@ struct AllOptions {
     PeopleOptions people;
     ExportOptions exported;
     SampleOptions sample;
+    ServeApiOptions serve_api;
     HostOptions host;
     JoinOptions join;
     AssistOptions assist;
@@ -456,6 +457,42 @@ void add_sample_command(CLI::App& app, AllOptions& all) {
     });
 }
 
+void add_serve_api_command(CLI::App& app, AllOptions& all) {
+    ServeApiOptions& options = all.serve_api;
+    CLI::App* serve = app.add_subcommand(
+        "serve-api", "a model behind HTTP: for clients of OpenAI's interface, and a page");
+    serve
+        ->add_option("model",
+                     options.checkpoint,
+                     "a checkpoint, a folder of them, or a join string: then the run is followed")
+        ->required();
+    serve->add_option("--port", options.port, "0: a free one (8490)")->check(CLI::Range(0, 65535));
+    serve->add_option("--address",
+                      options.address,
+                      "an address of this machine at which others' machines may ask, such as "
+                      "0.0.0.0: without encryption, for those who have the token that is printed "
+                      "(127.0.0.1: this machine alone)");
+    serve
+        ->add_option("--refresh",
+                     options.refresh,
+                     "with a join string: seconds between two looks for a newer state (60)")
+        ->check(CLI::Range(1.0, 1e6));
+    serve->add_option("--dir",
+                      options.directory,
+                      "with a join string of a run that lets in by invitation: folder of the peer "
+                      "that the string is for, which must not be at work");
+    serve->add_option("--threads", options.threads, threads_help)->check(threads_check());
+    serve->add_option("--device", options.device, device_help);
+    serve->add_option("--seconds", options.seconds, "end after this time")
+        ->check(CLI::Range(0.0, 1e9));
+    serve->add_flag("--json", options.json, "say in one JSON object where it listens");
+    on_run(serve, all, [&all] {
+        if (run::parse_join_string(all.serve_api.checkpoint))
+            std::swap(all.serve_api.checkpoint, all.serve_api.join_string);
+        return with_join_string(all.serve_api, in_trainer<run_serve_api>);
+    });
+}
+
 void add_serve_command(CLI::App& app, AllOptions& all) {
     CLI::App* serve = app.add_subcommand(
         "serve", "lend a run this machine for experts of its model; needs no data");
@@ -631,6 +668,7 @@ int run_program(int argc, char** argv) {
     add_eval_command(app, all);
     add_audit_command(app, all);
     add_sample_command(app, all);
+    add_serve_api_command(app, all);
     add_tokenizer_commands(app, all);
     add_data_commands(app, all);
     const std::string program = peer::own_program();

@@ -1,0 +1,52 @@
+// Queue: jobs that wait for the model, which does one at a time, on a thread of its own.
+//
+//   if (!queue.push(job)) …               // as many wait already: 429
+//   queue.forget(job);                    // nobody wants it any more
+//
+// Limits: `waiting_max` jobs beside the one that runs. Thread: any. The destructor drops what waits
+// and returns when the job that runs has ended: who wants that soon has it cancelled before.
+
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace dedloc::api {
+
+class Job {
+  public:
+    virtual ~Job() = default;
+    virtual void run() = 0;     // on the queue's thread
+    virtual void cancel() = 0;  // any thread: run() ends soon, or does nothing
+};
+
+class Queue {
+  public:
+    explicit Queue(std::size_t waiting_max);
+    ~Queue();
+    Queue(const Queue&) = delete;
+    Queue& operator=(const Queue&) = delete;
+
+    bool push(std::shared_ptr<Job> job);  // no: it is full, or ends
+    void forget(const std::shared_ptr<Job>& job);
+    // Cancels all jobs; push() takes no more.
+    void end();
+    // An estimate, in whole seconds from 1 on, of when there is room: by how long jobs took so far.
+    int seconds_until_room() const;
+
+  private:
+    void work();
+
+    const std::size_t waiting_max_;
+    mutable std::mutex mutex_;
+    std::condition_variable news_;
+    std::deque<std::shared_ptr<Job>> waiting_;
+    std::shared_ptr<Job> running_;
+    double usual_s_ = 1;
+    bool ending_ = false;
+    std::thread thread_;  // the last member
+};
+
+}  // namespace dedloc::api
