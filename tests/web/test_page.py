@@ -16,6 +16,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import api_page  # noqa: E402
 import live_run  # noqa: E402
 import relay  # noqa: E402
 from browser import Browser  # noqa: E402
@@ -401,10 +402,12 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     pictures, from_source = options.pictures, options.source
+    api_page.pictures = options.pictures
     loader = unittest.TestLoader()
     if options.only:
         loader.testNamePatterns = [f"*{options.only}*"]
-    suite = loader.loadTestsFromTestCase(Page)
+    suite = unittest.TestSuite(loader.loadTestsFromTestCase(kind)
+                               for kind in (api_page.ApiPage, Page))
     result = unittest.TextTestRunner(resultclass=Result, verbosity=2).run(suite)
     failed = len(result.failures) + len(result.errors)
     told = {"passed": result.passed, "failed": failed, "skipped": len(result.skipped)}
