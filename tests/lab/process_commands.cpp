@@ -9,6 +9,7 @@
 #include "experiments/delayed.h"
 #include "experiments/downstream.h"
 #include "experiments/equivalence.h"
+#include "experiments/fleet.h"
 #include "experiments/home.h"
 #include "experiments/journey.h"
 #include "experiments/language_mini.h"
@@ -41,6 +42,7 @@ struct Commands {
     EquivalenceCommand equivalence;
     DelayedCommand delayed;
     LocalCommand local;
+    FleetCommand fleet;
     LightCommand light;
     AlbertMiniCommand albert_mini;
     LanguageMiniCommand language_mini;
@@ -287,6 +289,22 @@ void add_local(CLI::App& lab, LocalCommand& command, int& code) {
     local->callback([&command, &code] { code = run_local(command); });
 }
 
+void add_fleet(CLI::App& lab, FleetCommand& command, int& code) {
+    CLI::App* fleet = lab.add_subcommand(
+        "fleet", "what a fleet of preemptible machines costs, beside others, in virtual time");
+    fleet->add_option("--trace", command.trace, "CSV: when which machine is taken, and is back");
+    fleet->add_option("--prices", command.prices, "TOML: what machines cost");
+    fleet->add_option("--steps", command.steps, "of plain rounds")->check(CLI::Range(20, 100'000));
+    fleet->add_option("--rate", command.rate, "the learning rate's peak");
+    fleet->add_option("--light-rate", command.light_rate, "that between sparse rounds");
+    fleet->add_option("--only", command.only, "one mode: large, on_demand, spot, spot_light");
+    fleet->add_option("--plot", command.plot, "an SVG file of accuracy, hours and cost");
+    fleet->add_option("--data", command.data_directory, "folder of the data set");
+    fleet->add_option("--seed", command.seed, "of the network");
+    fleet->add_flag("--json", command.json, json_help);
+    fleet->callback([&command, &code] { code = run_fleet(command); });
+}
+
 void add_light(CLI::App& lab, LightCommand& command, int& code) {
     CLI::App* light =
         lab.add_subcommand("light", "a real model with fewer and fewer bytes, in virtual time");
@@ -395,6 +413,7 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
     add_delayed(lab, commands->delayed, code);
     add_btard(lab, commands->btard, code);
     add_local(lab, commands->local, code);
+    add_fleet(lab, commands->fleet, code);
     add_light(lab, commands->light, code);
     add_albert_mini(lab, commands->albert_mini, code);
     add_language_mini(lab, commands->language_mini, code);

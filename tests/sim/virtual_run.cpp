@@ -66,11 +66,12 @@ class VirtualRun {
     struct Seat {
         sim::SimNode* node = nullptr;
         std::unique_ptr<VirtualPeer> peer;
-        TimePoint next;       // joins or leaves
-        bool counts = false;  // of those that train all the time
-        bool leaves = false;  // at its until_step
-        bool came = false;    // before
-        bool away = false;    // or about to be: it does not count as present
+        TimePoint next;            // joins or leaves
+        bool counts = false;       // of those that train all the time
+        bool leaves = false;       // at its until_step
+        bool came = false;         // before
+        bool away = false;         // or about to be: it does not count as present
+        std::size_t absences = 0;  // that have begun
         double sent_before = 0;
         TimePoint here_since;
         std::uint64_t samples_before = 0;
@@ -90,6 +91,9 @@ class VirtualRun {
     VirtualLine granted(std::size_t index) const;
     Ok start(std::size_t index);
     Ok come_and_go();
+    void be_taken(std::size_t index);
+    void has_gone(std::size_t index);
+    TimePoint back_at(std::size_t index) const;
     void leave(std::size_t index);
     void is_away(std::size_t index);
     void sleep_or_wake(std::size_t index);
@@ -109,6 +113,7 @@ class VirtualRun {
     VirtualBook book_;
     std::vector<Seat> seats_;
     bool going_ = false;
+    TimePoint begun_;     // when all were there
     double first_s_ = 0;  // of the time that counts
     double computing_at_first_ = 0;
     double bytes_at_first_ = 0;
@@ -127,7 +132,8 @@ void VirtualRun::add_machines() {
         seat.node = &world_.add_node(node);
         seat.next = world_.now() + machine.joins_at;
         seat.counts = !machine.aggregates && machine.stays == Duration(0) &&
-                      machine.claims_s == 0 && machine.from_step == 0 && machine.until_step == 0;
+                      machine.claims_s == 0 && machine.from_step == 0 && machine.until_step == 0 &&
+                      machine.absences.empty();
         seats_.push_back(std::move(seat));
     }
 }
@@ -165,15 +171,8 @@ Ok VirtualRun::come_and_go() {
         if (seat.peer && !seat.peer->failure().empty())
             return make_error(
                 ErrorKind::local_fault, "machine {} failed: {}", i, seat.peer->failure());
-        if (seat.peer && seat.peer->left()) {
-            seat.samples_before += seat.peer->samples_computed();
-            world_.run_task(seat.peer->end());
-            seat.peer.reset();
-            seat.node->kill();
-            world_.run_task(seat.node->host().stop());
-            seat.node->restart();
-            seat.next = machine.until_step > 0 ? TimePoint::never() : world_.now() + machine.away;
-        }
+        if (seat.peer && seat.peer->left()) has_gone(i);
+        be_taken(i);
         const std::uint64_t newest = book_.told().newest();
         if (seat.peer && machine.until_step > 0 && newest >= machine.until_step &&
             !std::exchange(seat.leaves, true))
@@ -196,6 +195,43 @@ Ok VirtualRun::come_and_go() {
         }
     }
     return {};
+}
+
+// A process that comes again is a new one, with the same identity.
+void VirtualRun::has_gone(std::size_t index) {
+    Seat& seat = seats_[index];
+    seat.samples_before += seat.peer->samples_computed();
+    if (!seat.peer->left()) seat.node->kill();
+    world_.run_task(seat.peer->end());
+    seat.peer.reset();
+    seat.node->kill();
+    world_.run_task(seat.node->host().stop());
+    seat.node->restart();
+    seat.next = back_at(index);
+}
+
+TimePoint VirtualRun::back_at(std::size_t index) const {
+    const VirtualMachine& machine = options_.machines[index];
+    if (seats_[index].absences > 0)
+        return begun_ + machine.absences[seats_[index].absences - 1].until;
+    return machine.until_step > 0 ? TimePoint::never() : world_.now() + machine.away;
+}
+
+void VirtualRun::be_taken(std::size_t index) {
+    Seat& seat = seats_[index];
+    const std::vector<VirtualAbsence>& absences = options_.machines[index].absences;
+    if (absences.empty() || !going_ || !seat.peer) return;
+    if (seat.away) {
+        const VirtualAbsence& absence = absences[seat.absences - 1];
+        if (world_.now() >= begun_ + absence.from + absence.notice) has_gone(index);
+        return;
+    }
+    if (seat.absences == absences.size() || world_.now() < begun_ + absences[seat.absences].from)
+        return;
+    const VirtualAbsence& absence = absences[seat.absences++];
+    if (absence.notice > Duration(0)) return leave(index);
+    is_away(index);
+    has_gone(index);
 }
 
 void VirtualRun::leave(std::size_t index) {
@@ -249,6 +285,7 @@ Ok VirtualRun::gather() {
             return make_error(ErrorKind::timeout, "the machines did not come together");
     } while (std::ranges::any_of(seats_, waits));
     going_ = true;
+    begun_ = world_.now();
     for (std::size_t i = 0; i < seats_.size(); ++i) {
         sim::NodeOptions& node = seats_[i].node->options();
         node.upload_bytes_per_s = options_.machines[i].line.up_bytes_per_s;

@@ -43,6 +43,14 @@ struct VirtualLine {
 // is ever measured.
 VirtualLine equal_grant(const std::vector<VirtualLine>& lines);
 
+// A machine is taken away, and another one of the same identity comes. Times count from when all
+// begin. Who has a notice leaves in order meanwhile, and is cut off when the time is over.
+struct VirtualAbsence {
+    Duration from{0};
+    Duration notice{0};  // 0: it dies
+    Duration until{0};
+};
+
 struct VirtualMachine {
     VirtualLine line;
     double samples_per_s = 16;
@@ -62,6 +70,7 @@ struct VirtualMachine {
     // Once: from when this step is made until that one is. until_step 0: for good.
     std::uint64_t from_step = 0;
     std::uint64_t until_step = 0;
+    std::vector<VirtualAbsence> absences{};  // in order, none within another
 };
 
 struct VirtualRunOptions {

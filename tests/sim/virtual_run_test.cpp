@@ -120,6 +120,28 @@ TEST(VirtualRun, a_delayed_update_lives_with_trainers_that_come_and_go) {
     EXPECT_GT(most, 4u);
 }
 
+// Samples that are computed and not in the model at the end are of the batch under way; a machine
+// that dies may take with it those that it had for one step.
+TEST(VirtualRun, a_machine_that_is_taken_loses_a_step_at_most_and_nothing_with_a_notice) {
+    for (const Duration notice : {Duration(20s), Duration(0)}) {
+        VirtualRunOptions options = small_run(false);
+        options.steps = 20;
+        options.machines[1].absences = {{.from = 12s, .notice = notice, .until = 40s},
+                                        {.from = 70s, .notice = notice, .until = 95s}};
+        const auto result = run_virtually(options);
+        ASSERT_TRUE(result) << result.error().message();
+        EXPECT_TRUE(result->identical);
+        const double outside = static_cast<double>(result->samples_computed) - samples_in(*result);
+        const double batch = static_cast<double>(options.run.batch.target);
+        EXPECT_LE(outside, notice > Duration(0) ? batch : 1.5 * batch);
+        EXPECT_EQ(result->samples_expired, 0);
+        std::size_t least = options.machines.size();
+        for (const BookedStep& step : result->steps) least = std::min(least, step.members);
+        EXPECT_EQ(least, 3u);                         // it was away
+        EXPECT_EQ(result->steps.back().members, 4u);  // and is back
+    }
+}
+
 // Neither the wish for the round before, nor a leaver's, nor a status from before the step makes a
 // round begin with what little is there.
 TEST(VirtualRun, every_step_has_a_whole_batch_whoever_comes_and_goes) {

@@ -36,10 +36,10 @@ struct PeerOptions {
     bool json = false;
     bool plain = false;
     std::string preemption_notice;  // who tells that the machine is taken (fleet/notice_source.h)
-    bool listed = false;                      // host: `dedloc find` shows the run
-    bool quiet = false;                       // no view at all
-    std::string web;                          // where its page is (web/run_page.h); empty: none
-    int checkpoints_kept = 3;                 // the newest
+    bool listed = false;            // host: `dedloc find` shows the run
+    bool quiet = false;             // no view at all
+    std::string web;                // where its page is (web/run_page.h); empty: none
+    int checkpoints_kept = 3;       // the newest
     std::uint64_t checkpoint_kept_every = 0;  // steps; one of each such stretch stays; 0: none
     std::string on_checkpoint;      // a command, after each checkpoint (checkpoint_hook.h)
     std::string publish_directory;  // a folder that gets a copy of each checkpoint
