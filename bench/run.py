@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import experts as expert_calls
+import language as language_models
 import python_benches
 import startup as startup_times
 import streams
@@ -80,6 +81,8 @@ WANTED = {
     "dht_memory": {"ratio_max": 1},
     "experts": {"ratio_min": 3},
     "experts_large": {"ratio_min": 0.9, "of_hivemind_min": 1},
+    "language": {"ratio_min": 0.97},
+    "generation": {"ratio_min": 1},
     "delayed": {"ratio_min": 1},
     "delayed_loss": {"ratio_max": 1.02},
 }
@@ -522,6 +525,16 @@ def from_python(name: str, work: Callable[[], list[dict]]) -> list[dict]:
         return [skipped(name, str(why))]
 
 
+def language(setup: Setup) -> Iterator[dict]:
+    """One peer that trains a small GPT-2 (`dedloc host`) against a plain loop of transformers,
+    Debian's torch with OpenBLAS and as many threads; tokens/s by the median step, in turns. And
+    greedy text of the model with keys and values kept, against its generate (line generation)."""
+    try:
+        yield from language_models.all_of_them(setup, cores(), measure)
+    except language_models.Missing as why:
+        yield from (skipped(name, str(why)) for name in ("language", "generation"))
+
+
 def experts(setup: Setup) -> Iterator[dict]:
     """Forward and backward calls of hivemind's "ffn" block over sockets beside real hivemind (with
     OpenBLAS): 4 experts of width 256, batches of 64, one client (experts; also 16 at once); one of
@@ -568,7 +581,7 @@ def startup(setup: Setup) -> list[dict]:
 
 BENCHES = {b.__name__: b for b in (startup, solo, web, round_overhead, allreduce, light, robust,
                                    plan, tokens, lamb8, stream, delayed, experts, dht, python_solo,
-                                   against_hivemind)}
+                                   against_hivemind, language)}
 
 
 def end_by_signal(number: int, _frame: object) -> None:
