@@ -62,7 +62,7 @@ std::string fleet_svg(const std::vector<FleetLine>& lines, const std::string& da
         12,
         20,
         "start",
-        fmt::format("The same samples, trained in four ways (virtual time; prices of {})", dated));
+        fmt::format("The same training in four ways (virtual time; prices of {})", dated));
     for (std::size_t i = 0; i < lines.size(); ++i)
         svg.text(
             12,
