@@ -30,7 +30,7 @@ PUBLIC = (("run.py", ("host", "join", "close_all", "Run")), ("_web.py", ("Page",
           ("experts.py", None), ("errors.py", None), ("callbacks.py", None))
 SUBMODULES = ("callbacks.py", "experts.py")  # whose names are not dedloc's own
 SHOWN_INIT = ("Optimizer", "RemoteMixture")
-INTERNAL = {"LightningCallback", "TrainerCallback", "error_of"}
+INTERNAL = {"LightningCallback", "TrainerCallback", "error_of", "measures_of"}
 Definition = (ast.FunctionDef, ast.ClassDef)
 
 

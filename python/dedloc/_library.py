@@ -45,6 +45,7 @@ class Options(ctypes.Structure):
         ("patience_s", ctypes.c_double), ("goes_on", GoesOn), ("self", ctypes.c_void_p),
         ("calls", ctypes.POINTER(LoopCalls)), ("admit", ctypes.c_char_p),
         ("run_text", ctypes.c_char_p), ("wait_s", ctypes.c_double),
+        ("tensorboard", ctypes.c_char_p),
     ]
 
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Iterator
 
+from .errors import BadInput
 from .run import Run
+
+_OF_A_STEP = ("loss", "samples", "contributors", "learning_rate", "seconds", "gradient_norm")
 
 
 def progress(run: Run) -> Iterator[int]:
@@ -27,6 +30,48 @@ def progress(run: Run) -> Iterator[int]:
             bar.set_postfix(peers=len(run.peers))
     if bar is not None:
         bar.close()
+
+
+def wandb_logger(run: Run, wandb_run: Any = None) -> None:
+    """Logs the run to Weights & Biases as long as it goes on: ``wandb_logger(run)`` after
+    ``wandb.init(…)``, before or after the Optimizer.
+
+    Each global step's loss, samples, samples_per_s, seconds, peers, contributors, learning_rate and
+    gradient_norm, and evaluation/accuracy and evaluation/loss, as the event log has them, over
+    ``global_step``. What this peer knows is logged: call it on one peer of the run.
+
+    wandb_run: what ``wandb.init`` returned; None: the present one, ``wandb.run``.
+
+    Raises ImportError where there is no ``wandb``, BadInput where nothing was begun with it."""
+    if wandb_run is None:
+        import wandb
+        wandb_run = wandb.run
+        if wandb_run is None:
+            raise BadInput("call wandb.init(…) before wandb_logger(run), or pass what it returned")
+    wandb_run.define_metric("global_step")
+    wandb_run.define_metric("*", step_metric="global_step")
+
+    def log(event: "dict[str, Any]") -> None:
+        measures = measures_of(event)
+        if measures:
+            wandb_run.log(measures)
+    run._listeners.append(log)
+
+
+def measures_of(event: "dict[str, Any]") -> "dict[str, float]":
+    """Numbers of an event, with their ``global_step``; none: empty."""
+    fields = event["fields"]
+    if event["kind"] == "step":
+        measures = {name: fields.get(name) for name in _OF_A_STEP}
+        measures["peers"] = fields["members"]
+        if fields["seconds"]:
+            measures["samples_per_s"] = fields["samples"] / fields["seconds"]
+    elif event["kind"] == "evaluation":
+        measures = {f"evaluation/{name}": fields[name] for name in ("accuracy", "loss")}
+    else:
+        return {}
+    measures = {name: value for name, value in measures.items() if value is not None}
+    return {**measures, "global_step": fields["step"]} if measures else {}
 
 
 def run_schedule(optimizer: Any) -> Any:

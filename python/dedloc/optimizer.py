@@ -189,6 +189,7 @@ class Optimizer(torch.optim.Optimizer):
         if stepped < 0:
             _library.raise_error(error)
         self.zero_grad()
+        self.run._tell_listeners()
         return stepped == 1
 
     def _loop(self) -> Any:

@@ -6,6 +6,7 @@ import atexit
 import json
 import os
 import warnings
+from collections import deque
 from typing import Any, Callable, Iterator, Optional, Sequence
 
 from . import _library
@@ -18,6 +19,7 @@ from .errors import AlreadyOpen, BadInput, DedlocError
 
 _open_runs: "set[Run]" = set()  # until they are closed: nobody leaves without a word
 _PATIENCE_AT_EXIT = 2.0
+_EVENTS_MAX = 1024
 _sigterm = Sigterm()
 
 
@@ -34,11 +36,13 @@ class Run:
                  directory: str = "dedloc-peer", name: str = "",
                  listen: Optional[Sequence[str]] = None, announce: Sequence[str] = (),
                  relays: Sequence[str] = (), patience: float = 60.0,
-                 admit: Optional[str] = None, web: "bool | int | str" = False) -> None:
+                 admit: Optional[str] = None, web: "bool | int | str" = False,
+                 tensorboard: "Optional[str | os.PathLike[str]]" = None) -> None:
         self._given = dict(run_file=run_file, run_text=run_text, join=join, resume=resume,
                            directory=directory, name=name, announce="\n".join(announce),
                            admit=admit,
                            relays="\n".join(relays),
+                           tensorboard=None if tensorboard is None else os.fspath(tensorboard),
                            listen=None if listen is None else "\n".join(listen))
         self._patience = patience
         self._web = web
@@ -50,6 +54,8 @@ class Run:
         self._evaluate: Optional[Callable[[Any], Any]] = None
         self._evaluate_every = 0
         self._closes: list[Callable[[], None]] = []  # before the run: mixtures of experts
+        self._heard: "deque[dict[str, Any]]" = deque(maxlen=_EVENTS_MAX)  # not read yet
+        self._listeners: list[Callable[[dict[str, Any]], None]] = []
         self._asked = Asked()  # kept: the library calls it while it joins
 
     # How it is opened and closed.
@@ -160,6 +166,7 @@ class Run:
         if not left:
             _library.raise_error(error)
         self._left = True
+        self._tell_listeners()
         self._model.raise_failure()
         if self._model.failure is not None:
             warnings.warn("the run was left in order, but the model does not hold its last state: "
@@ -268,10 +275,31 @@ class Run:
         """Events since these were read last (docs/events.md); of more than 1,024 the newest.
         """
         while True:
+            try:
+                yield self._heard.popleft()
+            except IndexError:
+                self._hear()
+                if not self._heard:
+                    return
+
+    def _hear(self) -> None:
+        """Takes what the engine has told since; listeners hear it now, readers of `events` later.
+        """
+        while True:
             line = _library.text(library.dedloc_next_event, self._opened())
             if not line:
                 return
-            yield json.loads(line)
+            event = json.loads(line)
+            self._heard.append(event)
+            for listener in self._listeners:
+                try:
+                    listener(event)
+                except Exception as failure:  # training goes on without
+                    warnings.warn(f"{listener} failed: {failure!r}", RuntimeWarning, stacklevel=2)
+
+    def _tell_listeners(self) -> None:
+        if self._listeners:
+            self._hear()
 
     def __repr__(self) -> str:
         if self._loop is None:
@@ -305,7 +333,8 @@ def host(run_file: "Optional[str | os.PathLike[str]]" = None, *, resume: Optiona
 
     Options, as of :func:`join`: directory (identity and bookkeeping of this peer, one process at a
     time), name, listen, announce, relays (multiaddresses), patience (seconds), web (True, a port or
-    "ADDRESS:PORT": :meth:`Run.web` from the start).
+    "ADDRESS:PORT": :meth:`Run.web` from the start), tensorboard (a folder that gets event files of
+    this peer, each step as it is made).
     """
     sections = dict(optimizer=optimizer, schedule=schedule, stop=stop, averaging=averaging,
                     local=local, robust=robust, checkpoint=checkpoint, evaluate=evaluate,

@@ -53,7 +53,7 @@ log=$folder/log
 status=0
 "$python" -m unittest -v test_dedloc test_frameworks test_outside \
     test_fashion_mnist test_notebook test_interrupts test_changed_model \
-    test_run_from_python test_loop test_web test_examples 2>&1 |
+    test_run_from_python test_loop test_web test_curves test_examples 2>&1 |
     tee "$log" >&2 || status=1
 ran=$(sed -n 's/^Ran \([0-9]*\) tests\?.*/\1/p' "$log")
 failed=$(sed -n 's/^FAILED.*\bfailures=\([0-9]*\).*/\1/p' "$log")

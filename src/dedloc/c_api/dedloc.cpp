@@ -107,7 +107,8 @@ train::SessionOptions options_of(const dedloc_options& given) {
                                   .admit = text_of(given.admit),
                                   .name = text_of(given.name),
                                   .announce = lines_of(given.announce),
-                                  .relays = lines_of(given.relays)};
+                                  .relays = lines_of(given.relays),
+                                  .tensorboard = text_of(given.tensorboard)};
     if (given.directory != nullptr) options.directory = given.directory;
     if (given.listen != nullptr) options.listen = lines_of(given.listen);
     if (given.patience_s > 0) options.patience = from_seconds(given.patience_s);

@@ -85,6 +85,7 @@ typedef struct dedloc_options {
      * called again: for languages that handle signals between calls; goes_on is then asked in
      * dedloc_join() alone. 0: as long as it takes. */
     double wait_s;
+    const char* tensorboard; /* a folder that gets event files of TensorBoard; NULL: none */
 } dedloc_options;
 
 enum dedloc_tensor_kind {

@@ -295,6 +295,7 @@ struct WatchOptions {
     bool json = false;
     bool plain = false;
     std::string web;             // where the page is (web/run_page.h); empty: none
+    std::string tensorboard;     // a folder for event files; empty: none
     bool print_plan = false;     // a file for run_plan instead of the view, after `seconds` (10)
     std::uint64_t elements = 0;  // for it: numbers in the averaged vector; 0: as the run says
 };
@@ -311,8 +312,9 @@ int run_control(const ControlOptions& options);
 struct ReplayOptions {
     std::string folder;  // of a peer
     std::string web = "auto";
-    double speed = 0;    // 0: all of it in a minute
-    double seconds = 0;  // 0: until Ctrl-C
+    std::string tensorboard;  // a folder that gets an event file of the whole run; empty: none
+    double speed = 0;         // 0: all of it in a minute
+    double seconds = 0;       // 0: until Ctrl-C
 };
 int run_replay(const ReplayOptions& options);
 

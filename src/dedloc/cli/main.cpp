@@ -158,6 +158,7 @@ void add_peer_options(CLI::App& command, peer::PeerOptions& peer) {
                        "folder, of this peer alone, that gets a copy of every checkpoint that it "
                        "keeps, and the name `latest`");
     add_web_option(command, peer.web);
+    add_tensorboard_option(command, peer.tensorboard);
     command.add_option("--preemption-notice",
                        peer.preemption_notice,
                        "ask whether this machine will be taken away, and leave in order before: "
@@ -391,6 +392,7 @@ void add_watch_command(CLI::App& app, AllOptions& all) {
     watch->add_option("--seconds", all.watch.seconds, "end after this time")
         ->check(CLI::Range(0.0, 1e9));
     add_web_option(*watch, all.watch.web);
+    add_tensorboard_option(*watch, all.watch.tensorboard);
     CLI::Option* json = watch->add_flag("--json", all.watch.json, json_help);
     watch->add_flag("--plain", all.watch.plain, "plain lines instead of the live view");
     CLI::Option* plan = watch->add_flag(

@@ -46,6 +46,15 @@ void add_web_option(CLI::App& command, std::string& web) {
         ->type_name("[[ADDRESS:]PORT]");
 }
 
+void add_tensorboard_option(CLI::App& command, std::string& folder) {
+    command
+        .add_option("--tensorboard",
+                    folder,
+                    "folder that gets event files of TensorBoard, of this peer alone; each step as "
+                    "it is made")
+        ->type_name("DIR");
+}
+
 std::vector<std::string> with_web_places(int argc, const char* const* argv) {
     std::vector<std::string> words;
     for (int i = 1; i < argc; ++i) {

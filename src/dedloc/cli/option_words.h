@@ -29,6 +29,7 @@ CLI::Validator threads_check();
 
 // `--web [PORT]`: a value only where what follows is one, as a run file or folder may follow.
 void add_web_option(CLI::App& command, std::string& web);
+void add_tensorboard_option(CLI::App& command, std::string& folder);
 // The arguments without the program, each `--web` with its value, which is `auto` where none was
 // given.
 std::vector<std::string> with_web_places(int argc, const char* const* argv);

@@ -92,6 +92,7 @@ void add_replay_command(CLI::App& app, ReplayOptions& options, const OnRun& on_r
         ->check(CLI::Range(0.01, 1e6));
     replay->add_option("--seconds", options.seconds, "end after this time")
         ->check(CLI::Range(0.0, 1e9));
+    add_tensorboard_option(*replay, options.tensorboard);
     on_run(replay, [&options] { return run_replay(options); });
 }
 

@@ -8,6 +8,8 @@
 #include "dedloc/base/release.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/given_run_file.h"
+#include "dedloc/monitor/run_history.h"
+#include "dedloc/monitor/tensorboard_writer.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/interrupts.h"
 #include "dedloc/peer/peer_directory.h"
@@ -20,6 +22,17 @@ namespace dedloc::cli {
 namespace {
 
 constexpr auto replay_look_time = std::chrono::milliseconds(100);
+constexpr std::size_t events_at_once = monitor::queued_records_max / 2;
+
+// All of the log at once: TensorBoard has its own way to go through time.
+Ok write_tensorboard(const std::string& log_folder, const std::string& folder) {
+    DEDLOC_TRY(const auto writer, monitor::TensorboardWriter::open(folder, peer::wall_seconds()));
+    std::size_t count = 0;
+    return monitor::read_events(log_folder, [&](const events::Event& event) {
+        writer->record(event);
+        if (++count % events_at_once == 0) writer->flush();
+    });
+}
 
 }  // namespace
 
@@ -29,6 +42,9 @@ int run_replay(const ReplayOptions& options) {
     place->pictures_folder = options.folder + "/" + peer::sheets_folder;
     const auto run = given_run_file(options.folder + "/" + std::string(peer::run_copy_file));
     if (!run) return peer::report(peer::failure(run.error()));
+    if (!options.tensorboard.empty())
+        if (const Ok written = write_tensorboard(options.folder, options.tensorboard); !written)
+            return peer::report(peer::failure(peer::ExitCode::disk, written.error()));
     auto replay =
         web::Replay::open(options.folder, *run, std::string(base::release), options.speed);
     if (!replay) return peer::report(peer::failure(replay.error()));

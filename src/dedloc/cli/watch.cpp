@@ -15,6 +15,7 @@
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
+#include "dedloc/monitor/tensorboard_writer.h"
 #include "dedloc/peer/early_failure.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/grid_lines.h"
@@ -131,6 +132,12 @@ int run_watch(const WatchOptions& options) {
         if (!made) return peer::report(made.failure());
         page = std::move(*made);
     }
+    std::unique_ptr<monitor::TensorboardWriter> tensorboard;
+    if (!options.tensorboard.empty()) {
+        auto writer = monitor::TensorboardWriter::open(options.tensorboard, started);
+        if (!writer) return peer::report(peer::failure(peer::ExitCode::disk, writer.error()));
+        tensorboard = *std::move(writer);
+    }
     monitor::RunModel model(run.run(), PeerId(), started);
     monitor::Screen screen(STDOUT_FILENO,
                            monitor::screen_options_for(STDOUT_FILENO, options.plain));
@@ -158,6 +165,7 @@ int run_watch(const WatchOptions& options) {
             has_grid = true;
         }
         if (page) page->update(look_of(run, view, statuses));
+        if (tensorboard) tensorboard->see(view, now);
         screen.show(view);
         const bool answered = view.live_peers() > 0;
         if (answered) last_alive = view;

@@ -94,9 +94,6 @@ struct EventReader {
         persons.merge(names);
         return std::move(persons);
     }
-    void scalar(const events::Event& event, std::uint64_t step, const char* name, double value) {
-        if (std::isfinite(value)) history.scalars.push_back({event.time, step, name, value});
-    }
     void take(const events::Event& event) {
         if (const auto* person = event.as<events::PersonSeen>()) {
             persons[event.peer] = person->person;
@@ -113,15 +110,8 @@ struct EventReader {
                 step->second.time = event.time;
                 if (std::isfinite(made->loss)) step->second.loss = made->loss;
             }
-            scalar(event, made->step, "loss", made->loss);
-            scalar(event, made->step, "samples", made->samples);
-            scalar(event, made->step, "contributors", static_cast<double>(made->contributors));
-            scalar(event, made->step, "learning_rate", made->learning_rate);
-            scalar(event, made->step, "seconds", made->seconds);
-        } else if (const auto* evaluated = event.as<events::Evaluated>()) {
-            scalar(event, evaluated->step, "evaluation/accuracy", evaluated->accuracy);
-            scalar(event, evaluated->step, "evaluation/loss", evaluated->loss);
         }
+        for (Scalar& scalar : scalars_of(event)) history.scalars.push_back(std::move(scalar));
     }
 };
 
@@ -150,6 +140,27 @@ void fill_in_times(std::vector<CertifiedStep>& steps) {
 }
 
 }  // namespace
+
+std::vector<Scalar> scalars_of(const events::Event& event) {
+    std::vector<Scalar> scalars;
+    const auto put = [&](std::uint64_t step, const char* name, double value) {
+        if (std::isfinite(value)) scalars.push_back({event.time, step, name, value});
+    };
+    if (const auto* made = event.as<events::StepMade>()) {
+        put(made->step, "loss", made->loss);
+        put(made->step, "samples", made->samples);
+        put(made->step, "contributors", static_cast<double>(made->contributors));
+        put(made->step, "learning_rate", made->learning_rate);
+        put(made->step, "seconds", made->seconds);
+        if (made->seconds > 0) put(made->step, "samples_per_s", made->samples / made->seconds);
+        put(made->step, "peers", static_cast<double>(made->members));
+        if (made->gradient_norm) put(made->step, "gradient_norm", *made->gradient_norm);
+    } else if (const auto* evaluated = event.as<events::Evaluated>()) {
+        put(evaluated->step, "evaluation/accuracy", evaluated->accuracy);
+        put(evaluated->step, "evaluation/loss", evaluated->loss);
+    }
+    return scalars;
+}
 
 Result<RunHistory> read_history(const std::string& folder) {
     RunHistory history;

@@ -30,6 +30,10 @@ struct Scalar {
     double value = 0;
 };
 
+// The measures of an event, each as the event has it, or made of its numbers alone; none: it has
+// none. What is no number is left out.
+std::vector<Scalar> scalars_of(const events::Event& event);
+
 struct RunHistory {
     std::vector<CertifiedStep> steps;       // in order
     std::map<PeerId, std::string> persons;  // by invitation, else as devices call themselves

@@ -19,17 +19,25 @@ struct Summary {
     DEDLOC_FIELDS(value)
 };
 
+struct SessionLog {
+    std::uint64_t status = 0;
+    DEDLOC_FIELDS(status)
+};
+constexpr std::uint64_t session_starts = 1;
+
 struct TensorboardEvent {
     double wall_time = 0;
     std::uint64_t step = 0;
     std::string file_version;
     std::optional<Summary> summary;
+    std::optional<SessionLog> session_log;
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.wall_time);
         visit(2, self.step);
         visit(3, self.file_version);
         visit(5, self.summary);
+        visit(7, self.session_log);
     }
 };
 
@@ -73,19 +81,47 @@ std::uint32_t crc32c(ByteView bytes) {
     return ~crc;
 }
 
-Bytes to_tensorboard(const std::vector<Scalar>& scalars) {
-    Bytes file;
+Bytes tensorboard_begin(WallSeconds now) {
+    Bytes bytes;
     TensorboardEvent begin;
-    begin.wall_time = scalars.empty() ? 0 : scalars.front().time;
+    begin.wall_time = now;
     begin.file_version = "brain.Event:2";
-    put_record(file, begin);
-    for (const Scalar& scalar : scalars) {
+    put_record(bytes, begin);
+    return bytes;
+}
+
+Bytes tensorboard_records(const std::vector<Scalar>& scalars) {
+    Bytes bytes;
+    for (std::size_t first = 0; first < scalars.size();) {
         TensorboardEvent event;
-        event.wall_time = scalar.time;
-        event.step = scalar.step;
-        event.summary.emplace().value.push_back({scalar.name, static_cast<float>(scalar.value)});
-        put_record(file, event);
+        event.wall_time = scalars[first].time;
+        event.step = scalars[first].step;
+        event.summary.emplace();
+        std::size_t next = first;
+        for (; next < scalars.size() && scalars[next].step == event.step &&
+               scalars[next].time == event.wall_time;
+             ++next)
+            event.summary->value.push_back(
+                {scalars[next].name, static_cast<float>(scalars[next].value)});
+        put_record(bytes, event);
+        first = next;
     }
+    return bytes;
+}
+
+Bytes tensorboard_restart(WallSeconds now, std::uint64_t step) {
+    Bytes bytes;
+    TensorboardEvent event;
+    event.wall_time = now;
+    event.step = step;
+    event.session_log = {.status = session_starts};
+    put_record(bytes, event);
+    return bytes;
+}
+
+Bytes to_tensorboard(const std::vector<Scalar>& scalars) {
+    Bytes file = tensorboard_begin(scalars.empty() ? 0 : scalars.front().time);
+    base::append(file, tensorboard_records(scalars));
     return file;
 }
 

@@ -15,6 +15,12 @@ namespace dedloc::monitor {
 // The whole file.
 Bytes to_tensorboard(const std::vector<Scalar>& scalars);
 
+// A file in pieces: its first record; records with these, one for all of a step that lie beside
+// each other; and one that has TensorBoard forget what it knows of `step` and later ones.
+Bytes tensorboard_begin(WallSeconds now);
+Bytes tensorboard_records(const std::vector<Scalar>& scalars);
+Bytes tensorboard_restart(WallSeconds now, std::uint64_t step);
+
 std::uint32_t crc32c(ByteView bytes);  // Castagnoli, as RFC 3720
 
 }  // namespace dedloc::monitor

@@ -22,6 +22,22 @@ TEST(Tensorboard, a_scalar_is_a_record_that_tensorboard_reads) {
     EXPECT_NE(text.find(std::string(event.begin(), event.end())), std::string::npos);
 }
 
+// What TensorFlow's RecordWriter writes for the Event {wall_time: 1.5, file_version:
+// "brain.Event:2"}: length, its masked checksum, the message, its masked checksum.
+TEST(Tensorboard, the_first_record_is_framed_as_tensorflows) {
+    const Bytes expected{0x18, 0,    0,    0,   0,   0,   0,    0,    0xa3, 0x7f,
+                         0x4b, 0x22, 0x09, 0,   0,   0,   0,    0,    0,    0xf8,
+                         0x3f, 0x1a, 0x0d, 'b', 'r', 'a', 'i',  'n',  '.',  'E',
+                         'v',  'e',  'n',  't', ':', '2', 0x2a, 0x28, 0x64, 0x6c};
+    EXPECT_EQ(tensorboard_begin(1.5), expected);
+}
+
+TEST(Tensorboard, numbers_of_one_step_share_a_record) {
+    const Bytes together = tensorboard_records({{1.5, 7, "loss", 0.25}, {1.5, 7, "samples", 8}});
+    const Bytes apart = tensorboard_records({{1.5, 7, "loss", 0.25}, {1.5, 8, "samples", 8}});
+    EXPECT_LT(together.size() + 20, apart.size());
+}
+
 TEST(Csv, a_scalar_is_a_line) {
     EXPECT_EQ(to_csv({{1.5, 7, "loss", 0.25}}), "time,step,name,value\n1.500,7,loss,0.25\n");
 }

@@ -39,6 +39,7 @@ struct PeerOptions {
     bool listed = false;            // host: `dedloc find` shows the run
     bool quiet = false;             // no view at all
     std::string web;                // where its page is (web/run_page.h); empty: none
+    std::string tensorboard;        // a folder for event files; empty: none
     int checkpoints_kept = 3;       // the newest
     std::uint64_t checkpoint_kept_every = 0;  // steps; one of each such stretch stays; 0: none
     std::string on_checkpoint;      // a command, after each checkpoint (checkpoint_hook.h)

@@ -11,11 +11,13 @@
 
 #include "dedloc/base/printable.h"
 #include "dedloc/base/release.h"
+#include "dedloc/collab/peer_traffic.h"
 #include "dedloc/fleet/notice_watch.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
+#include "dedloc/monitor/tensorboard_writer.h"
 #include "dedloc/peer/called_as.h"
 #include "dedloc/peer/cap_hint.h"
 #include "dedloc/peer/cap_schedule.h"
@@ -165,6 +167,7 @@ class PeerRun {
     }
 
     std::optional<Failure> start_web();
+    std::optional<Failure> start_tensorboard();
     std::optional<Failure> watch_notices();
     web::Actions web_actions();
     Ok carry_out(const ControlRequest& request);
@@ -206,6 +209,7 @@ class PeerRun {
     monitor::Screen screen_;
     monitor::RunModel model_;
     std::unique_ptr<monitor::EventLog> log_;
+    std::unique_ptr<monitor::TensorboardWriter> tensorboard_;  // null: without
     monitor::EventMailbox mailbox_;
     std::unique_ptr<monitor::EventFan> fan_;
     DataThroughRun data_;
@@ -465,6 +469,16 @@ std::optional<Failure> PeerRun::start_web() {
     return std::nullopt;
 }
 
+std::optional<Failure> PeerRun::start_tensorboard() {
+    if (options_.tensorboard.empty()) return std::nullopt;
+    auto writer = monitor::TensorboardWriter::open(options_.tensorboard,
+                                                   node_.clock().wall_now(),
+                                                   [this] { return collab::traffic_now(node_); });
+    if (!writer) return failure(ExitCode::disk, writer.error());
+    tensorboard_ = *std::move(writer);
+    return std::nullopt;
+}
+
 std::optional<Failure> PeerRun::watch_notices() {
     if (options_.preemption_notice.empty()) return std::nullopt;
     const auto place = fleet::parse_notice_place(options_.preemption_notice);
@@ -511,9 +525,11 @@ std::optional<Failure> PeerRun::begin() {
     if (!log) return failure(ExitCode::disk, log.error());
     log_ = *std::move(log);
     if (auto failed = start_web()) return failed;
+    if (auto failed = start_tensorboard()) return failed;
     if (auto failed = watch_notices()) return failed;
     std::vector<events::EventSink*> sinks{log_.get(), &mailbox_, &states_.sink()};
     if (web_) sinks.push_back(&web_->store());
+    if (tensorboard_) sinks.push_back(tensorboard_.get());
     fan_ = std::make_unique<monitor::EventFan>(std::move(sinks));
     say_folder();
     if (!options_.watch_prompts.empty())
@@ -831,6 +847,7 @@ int PeerRun::run() {
         failed = end();
     }
     if (log_) log_->flush();
+    if (tensorboard_) tensorboard_->flush();
     const int code = failed ? report(*failed) : 0;
     if (options_.json) print_json(failed);
     // All is written and said. The gradient that is still computed is nobody's, and what it uses

@@ -6,6 +6,7 @@
 
 #include "dedloc/base/log.h"
 #include "dedloc/codec/chooser.h"
+#include "dedloc/collab/peer_traffic.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/run/read_run_file.h"
 #include "dedloc/run/vector_codecs.h"
@@ -176,11 +177,12 @@ Result<std::unique_ptr<LoopSession>> LoopSession::join(std::unique_ptr<Model> mo
     std::unique_ptr<LoopSession> session(
         new LoopSession(std::move(node), service, std::move(files), std::move(model), run.run));
     DEDLOC_TRY_VOID(session->offer(options));
+    DEDLOC_TRY_VOID(session->begin_tensorboard(options.tensorboard));
     run.layout = session->model_->layout();
     run.name = options.name;
     run.checks_others = session->computes_samples_;
     run.join_patience = options.patience;
-    DEDLOC_TRY_VOID(service.begin(std::move(run), &session->fan_, options.goes_on));
+    DEDLOC_TRY_VOID(service.begin(std::move(run), session->fan_.get(), options.goes_on));
     session->begun_ = true;
     const std::shared_ptr<const state::Snapshot> begun = service.collaboration().state();
     DEDLOC_TRY_VOID(check_same_model(fingerprint, begun->info().extra));
@@ -195,7 +197,6 @@ LoopSession::LoopSession(std::unique_ptr<collab::Node> node,
                          run::RunFile run)
     : votes_(std::make_unique<VoteWatch>()),
       files_(std::move(files)),
-      fan_({files_.get(), votes_.get()}),
       node_(std::move(node)),
       service_(service),
       run_(std::move(run)),
@@ -210,6 +211,19 @@ LoopSession::~LoopSession() {
     } catch (const std::exception& failure) {
         log(LogLevel::warning, "trainer", "leaving: {}", failure.what());
     }
+}
+
+Ok LoopSession::begin_tensorboard(const std::string& folder) {
+    std::vector<events::EventSink*> sinks{files_.get(), votes_.get()};
+    if (!folder.empty()) {
+        DEDLOC_TRY(tensorboard_,
+                   monitor::TensorboardWriter::open(folder, node_->clock().wall_now(), [this] {
+                       return collab::traffic_now(*node_);
+                   }));
+        sinks.push_back(tensorboard_.get());
+    }
+    fan_ = std::make_unique<monitor::EventFan>(std::move(sinks));
+    return {};
 }
 
 // Samples by the functions that the loop brought.

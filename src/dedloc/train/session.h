@@ -53,6 +53,7 @@
 #include "dedloc/base/time.h"
 #include "dedloc/collab/collaboration_service.h"
 #include "dedloc/events/events.h"
+#include "dedloc/monitor/tensorboard_writer.h"
 #include "dedloc/train/called_samples.h"
 #include "dedloc/train/checkpoint_saver.h"
 #include "dedloc/train/fingerprint.h"
@@ -92,6 +93,8 @@ struct SessionOptions {
     // called again: for languages that handle signals between calls. goes_on is then of join()
     // alone. 0: as long as it takes.
     Duration wait_max{0};
+    // A folder that gets event files of TensorBoard, of this peer alone; empty: none.
+    std::string tensorboard{};
     // Told what happens (docs/events.md), on the network thread: it must not block, and outlives
     // the session.
     events::EventSink* events = nullptr;
@@ -151,6 +154,7 @@ class LoopSession {
                 std::unique_ptr<SessionFiles> files,
                 std::unique_ptr<Model> model,
                 run::RunFile run);
+    Ok begin_tensorboard(const std::string& folder);
     collab::Collaboration& collaboration() const { return service_.collaboration(); }
     Ok offer(const SessionOptions& options);
     Result<void> begin_loop(SessionOptions options);
@@ -176,7 +180,8 @@ class LoopSession {
     TimePoint called_at_;               // step() or leave()
     std::unique_ptr<VoteWatch> votes_;  // these outlive the node, which tells them
     std::unique_ptr<SessionFiles> files_;
-    monitor::EventFan fan_;
+    std::unique_ptr<monitor::TensorboardWriter> tensorboard_;  // null: without
+    std::unique_ptr<monitor::EventFan> fan_;
     std::unique_ptr<collab::Node> node_;
     collab::CollaborationService& service_;  // the node's
     run::RunFile run_;
