@@ -1,4 +1,4 @@
-"""What a loop writes for TensorBoard, and tells Weights & Biases: the event log's numbers."""
+"""TensorBoard and Weights & Biases get the event log's numbers of a loop."""
 
 from __future__ import annotations
 

@@ -85,6 +85,8 @@ void LoopPage::look() {
     model_.update(look.statuses, look.now);
     look.view = model_.view();
     look.paused = session_.paused();
+    for (const auto& [peer, traffic] : session_.traffic_with(look.statuses))
+        look.carried.push_back({peer, traffic.sent_bytes, traffic.received_bytes});
     page_->update(std::move(look));
 }
 

@@ -22,7 +22,7 @@ TEST(Tensorboard, a_scalar_is_a_record_that_tensorboard_reads) {
     EXPECT_NE(text.find(std::string(event.begin(), event.end())), std::string::npos);
 }
 
-// What TensorFlow's RecordWriter writes for the Event {wall_time: 1.5, file_version:
+// TensorFlow's RecordWriter writes the same for the Event {wall_time: 1.5, file_version:
 // "brain.Event:2"}: length, its masked checksum, the message, its masked checksum.
 TEST(Tensorboard, the_first_record_is_framed_as_tensorflows) {
     const Bytes expected{0x18, 0,    0,    0,   0,   0,   0,    0,    0xa3, 0x7f,

@@ -227,6 +227,7 @@ class PeerRun {
     // Why it takes no part any more, and the others do without it: it cannot vote, or it may not.
     std::optional<Failure> put_out_;
     std::vector<membership::Status> last_statuses_;
+    std::vector<collab::TrafficWith> carried_;
     GridWatch grid_;
     GridLines grid_lines_;
     std::uint64_t evaluation_told_ = 0;  // step of the newest that another peer made
@@ -517,6 +518,8 @@ void PeerRun::update_web(const monitor::RunView& view) {
     look.down_mbit = caps_told_.down * 8e-6;
     look.paused = is_paused_;
     look.grid = grid_.seen();
+    for (const auto& [peer, traffic] : carried_)
+        look.carried.push_back({peer, traffic.sent_bytes, traffic.received_bytes});
     web_->update(std::move(look));
 }
 
@@ -693,6 +696,7 @@ void PeerRun::look() {
     node_.run_on_network_thread([&] {
         last_statuses_ = service_.collaboration().peers();
         caps = node_.caps();
+        if (web_) carried_ = collab::traffic_with(node_, last_statuses_);
     });
     if (caps != caps_told_) tell_caps(caps);
     for (const events::Event& event : mailbox_.take()) look_at(event);

@@ -6,7 +6,6 @@
 
 #include "dedloc/base/log.h"
 #include "dedloc/codec/chooser.h"
-#include "dedloc/collab/peer_traffic.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/run/read_run_file.h"
 #include "dedloc/run/vector_codecs.h"
@@ -496,6 +495,11 @@ std::string LoopSession::state_hash() const { return status().state_hash.hex(); 
 std::vector<membership::Status> LoopSession::peers() const {
     collab::Collaboration& collaboration = this->collaboration();
     return node_->run_on_network_thread([&collaboration] { return collaboration.peers(); });
+}
+
+std::vector<collab::TrafficWith> LoopSession::traffic_with(
+    const std::vector<membership::Status>& peers) const {
+    return node_->run_on_network_thread([&] { return collab::traffic_with(*node_, peers); });
 }
 
 }  // namespace dedloc::train

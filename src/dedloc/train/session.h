@@ -36,9 +36,10 @@
 // conflict (another run or model), bad_input (the model is no longer what joined), peer_gone,
 // timeout, denied: as collab::Node's and CollaborationService's. Where votes cannot be written for
 // half a minute, step() fails and the session has ended: the others need the votes of all who take
-// part. After a failed step() what was summed may be gone; the loop may go on, or leave(). Thread:
-// one at a time; peers(), status() and set_paused(): any. Cost: one pass over the gradients a call,
-// two copies of the model to and from the CPU a global step.
+// part. After a failed step() what was summed may be gone; the loop may go on, or leave().
+//
+// Thread: one at a time; peers(), traffic_with(), status() and set_paused(): any. Cost: one pass
+// over the gradients a call, two copies of the model to and from the CPU a global step.
 
 #pragma once
 #include <cstdint>
@@ -52,6 +53,7 @@
 #include "dedloc/base/result.h"
 #include "dedloc/base/time.h"
 #include "dedloc/collab/collaboration_service.h"
+#include "dedloc/collab/peer_traffic.h"
 #include "dedloc/events/events.h"
 #include "dedloc/monitor/tensorboard_writer.h"
 #include "dedloc/train/called_samples.h"
@@ -141,6 +143,9 @@ class LoopSession {
     std::string state_hash() const;  // hexadecimal; equal on all peers at the same step
     membership::Status status() const;
     std::vector<membership::Status> peers() const;
+    // Bytes that this peer's connections to them carried so far.
+    std::vector<collab::TrafficWith> traffic_with(
+        const std::vector<membership::Status>& peers) const;
     const run::RunFile& run() const { return run_; }
     double learning_rate() const;  // of the next step; with local updates of an inner one
     std::uint64_t target_batch() const { return run_.batch.target; }

@@ -304,6 +304,27 @@ Json flows_of(const events::StepMade& step, double vector_bytes) {
     return flows;
 }
 
+// All that went between this peer and others, whatever it was.
+void add_measured(Json& flows, const RunStore::State& state) {
+    const PeerId& us = state.facts.us;
+    std::size_t peers = 0;
+    for (const auto& [peer, moved] : state.traffic.moved()) {
+        if (++peers > flow_members_max) return;
+        const auto add = [&](const PeerId& from, const PeerId& to, double bytes) {
+            if (bytes > 0)
+                flows.push_back({{"from", from.text()},
+                                 {"to", to.text()},
+                                 {"what", "all"},
+                                 {"bytes", bytes},
+                                 {"bytes_per_s", bytes / moved.seconds},
+                                 {"seconds", moved.seconds},
+                                 {"source", "measured"}});
+        };
+        add(us, peer, moved.sent_bytes);
+        add(peer, us, moved.received_bytes);
+    }
+}
+
 }  // namespace
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -408,10 +429,11 @@ Json flows_json_of(const RunStore::State& state) {
         lines.push_back({{"peer", status.peer.text()},
                          {"up_bytes_per_s", number_or_null(status.upload_bytes_per_s)},
                          {"down_bytes_per_s", number_or_null(status.download_bytes_per_s)}});
+    Json flows = state.last_step ? flows_of(*state.last_step, state.facts.vector_bytes)
+                                 : Json(Json::array());
+    add_measured(flows, state);
     return {{"step", state.last_step ? Json(state.last_step->step) : Json(nullptr)},
-            {"flows",
-             state.last_step ? flows_of(*state.last_step, state.facts.vector_bytes)
-                             : Json(Json::array())},
+            {"flows", std::move(flows)},
             {"lines", std::move(lines)}};
 }
 

@@ -49,6 +49,7 @@ struct RunStore::State {
     std::string end_reason;
 
     Look look;
+    MeasuredTraffic traffic;
     std::uint64_t events_count = 0;
     std::deque<NumberedEvent> events;
     std::deque<NumberedEvent> notable;  // older than those in `events`

@@ -234,6 +234,7 @@ void RunStore::update(Look look) {
         while (s.timeline.size() > membership::peers_max)
             s.timeline.erase(std::ranges::min_element(
                 s.timeline, {}, [](const auto& entry) { return entry.second.back().to; }));
+        if (!look.carried.empty()) s.traffic.add(look.now, look.carried);
         s.look = std::move(look);
         s.changed();
     }
@@ -258,6 +259,7 @@ void RunStore::reset() {
         const std::lock_guard lock(s.mutex);
         s.take_in();
         s.look = {};
+        s.traffic = {};
         s.events_count = 0;
         s.events.clear();
         s.notable.clear();

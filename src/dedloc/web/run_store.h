@@ -7,7 +7,7 @@
 //   store.run_json();             // any thread
 //
 // Numbers are the events' own. Contributions and who gave what to whom are those of certificates,
-// never what a peer says of itself.
+// and what this peer's connections carried; never what a peer says of itself.
 //
 // Thread: any, but update() and end(), which are the owner's. Cost: an update O(peers), an event
 // O(members); texts are made where somebody asks, once for all who ask until something changes.
@@ -34,6 +34,7 @@
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/why.h"
 #include "dedloc/run/run_file.h"
+#include "dedloc/web/measured_traffic.h"
 #include "dedloc/web/series.h"
 
 namespace dedloc::web {
@@ -80,6 +81,7 @@ struct Look {
     std::optional<experts::GridSeen> grid{};
     std::vector<std::uint64_t> pictures{};  // steps whose prompts were drawn
     std::optional<ReplayAt> replay{};
+    std::vector<Carried> carried{};  // by this peer's connections; of who has none: empty
 };
 
 class RunStore final : public events::EventSink {

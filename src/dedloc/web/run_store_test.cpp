@@ -74,6 +74,29 @@ TEST(RunStore, rounds_have_their_parts_and_whom_the_leader_waited_for) {
     EXPECT_EQ(rounds[1]["waiting_s"], 0.125);
 }
 
+TEST(RunStore, what_connections_carried_is_told_beside_the_certificates_flows) {
+    RunStore store(testing::facts());
+    for (const double second : {0, 2, 4}) {
+        Look look = testing::look_at({testing::status_of(2, computing)}, 1000 + second);
+        const auto bytes = static_cast<std::uint64_t>(second * 1000);
+        look.carried = {{testing::peer(2), bytes, 3 * bytes}, {testing::peer(3), 0, 0}};
+        store.update(std::move(look));
+    }
+    const json flows = json::parse(store.flows_json());
+    ASSERT_EQ(flows["flows"].size(), 2u);  // nothing went between peer 3 and us
+    const json& sent = flows["flows"][0];
+    EXPECT_EQ(sent["from"], testing::peer(1).text());
+    EXPECT_EQ(sent["to"], testing::peer(2).text());
+    EXPECT_EQ(sent["source"], "measured");
+    EXPECT_EQ(sent["bytes"], 4000);
+    EXPECT_EQ(sent["seconds"], 4);
+    EXPECT_EQ(sent["bytes_per_s"], 1000);
+    EXPECT_EQ(flows["flows"][1]["to"], testing::peer(1).text());
+    EXPECT_EQ(flows["flows"][1]["bytes_per_s"], 3000);
+    store.reset();
+    EXPECT_TRUE(json::parse(store.flows_json())["flows"].empty());
+}
+
 TEST(RunStore, the_ledger_and_flows_are_the_certificates_not_what_peers_say) {
     RunStore store(facts());
     monitor::RunHistory earlier;

@@ -12,8 +12,13 @@ const darkest_percent = 40; // of the accent: words stay readable on it
 
 // What the numbers rest on, in words.
 const sources = {
+  certificate: "by the newest step's certificate",
+  measured: "measured",
+};
+const untold = "Neither a log nor statuses tell who sent what; the page of a peer that takes part does.";
+const told = {
   certificate: "in the newest step, as its certificate divides the work",
-  measured: "measured by this peer",
+  measured: "to and from this peer in the last seconds, as its connections counted",
 };
 
 const table = new Table(
@@ -21,7 +26,8 @@ const table = new Table(
   [
     flowEnd("From", "from"),
     flowEnd("To", "to"),
-    { title: "What", cell: (flow) => flow.what },
+    { title: "What", cell: (flow) => (flow.what === "all" ? "everything" : flow.what) },
+    { title: "Source", cell: (flow) => sources[flow.source] ?? flow.source },
     {
       title: "Rate",
       number: true,
@@ -31,7 +37,7 @@ const table = new Table(
     },
     { title: "Bytes", number: true, cell: (flow) => bytes(flow.bytes), sort: (flow) => flow.bytes },
   ],
-  { id: (flow) => `${flow.from} ${flow.to} ${flow.what}`, sorted: { column: 3, down: true } },
+  { id: (flow) => `${flow.from} ${flow.to} ${flow.what} ${flow.source}`, sorted: { column: 4, down: true } },
 );
 
 function flowEnd(title, end) {
@@ -54,13 +60,20 @@ by("traffic-picture").append(matrix);
 let shape = "";
 const cells = new Map(); // "from to" → td
 
-// Sums over what is sent: its rate, or its bytes where no time is known.
+// Sums over what is sent: its rate, or its bytes where no time is known. What was measured between
+// two peers counts in place of what their step's certificate says.
 function sums(flows) {
   const sent = new Map();
-  for (const { from, to, bytes: count, bytes_per_s } of flows) {
-    const key = `${from} ${to}`;
-    const before = sent.get(key) ?? { rate: 0, bytes: 0 };
-    sent.set(key, { rate: before.rate + (bytes_per_s ?? 0), bytes: before.bytes + count });
+  const isMeasured = (flow) => flow.source === "measured";
+  const measured = flows.filter(isMeasured);
+  const known = new Set(measured.map(({ from, to }) => `${from} ${to}`));
+  const others = flows.filter((flow) => !isMeasured(flow) && !known.has(`${flow.from} ${flow.to}`));
+  for (const flow of [...measured, ...others]) {
+    const key = `${flow.from} ${flow.to}`;
+    const before = sent.get(key) ?? { rate: 0, bytes: 0, measured: isMeasured(flow) };
+    before.rate += flow.bytes_per_s ?? 0;
+    before.bytes += flow.bytes;
+    sent.set(key, before);
   }
   return sent;
 }
@@ -87,6 +100,9 @@ function build(peers) {
   );
 }
 
+const amount = (one, counts) =>
+  counts ? `${bytes(one.bytes)} a step` : one.rate ? rate(one.rate) : bytes(one.bytes);
+
 function drawMatrix(flows) {
   const all = [...new Set(flows.flatMap((flow) => [flow.from, flow.to]))];
   const peers = all.sort((a, b) => nameOf(a).localeCompare(nameOf(b))).slice(0, matrix_peers_max);
@@ -94,12 +110,17 @@ function drawMatrix(flows) {
   if (wanted !== shape) build(peers);
   shape = wanted;
   const sent = sums(flows);
-  const measure = (one) => one?.rate || one?.bytes || 0;
-  const most = Math.max(...[...sent.values()].map(measure), 1);
+  // Rates of the last seconds are not compared with those while a step was averaged.
+  const has_measured = flows.some((flow) => flow.source === "measured");
+  const counts = (one) => has_measured && !one.measured;
+  const measure = (one) => (counts(one) ? one.bytes : one.rate || one.bytes);
+  const like = (one) => [...sent.values()].filter((other) => other.measured === one.measured);
   for (const [key, cell] of cells) {
     const one = sent.get(key);
-    setText(cell, one ? (one.rate ? rate(one.rate) : bytes(one.bytes)) : "");
-    const share = Math.round((measure(one) / most) * darkest_percent);
+    cell.classList.toggle("measured", Boolean(one?.measured));
+    setText(cell, one ? amount(one, counts(one)) : "");
+    const most = one ? Math.max(...like(one).map(measure), 1) : 1;
+    const share = one ? Math.round((measure(one) / most) * darkest_percent) : 0;
     cell.style.background = `color-mix(in srgb, var(--accent) ${share}%, var(--raised))`;
   }
 }
@@ -110,12 +131,21 @@ function drawTable() {
     table.update(store.flows.map((flow) => ({ ...flow, part: (flow.bytes_per_s ?? 0) / most })));
 }
 
+// Two kinds of numbers are told apart; with one of them there is nothing to tell.
+function words(flows) {
+  const kinds = Object.keys(told).filter((kind) => flows.some((flow) => flow.source === kind));
+  if (kinds.length < 2) return told[kinds[0]] ?? "";
+  return `Underlined: ${told.measured}. The rest: ${told.certificate}; nobody here could measure it.`;
+}
+
 listen(["flows", "peers"], () => {
   const { flows } = store;
   show(by("traffic-flows"), flows.length > 0);
   show(matrix, flows.length > 0);
   show(by("no-traffic"), flows.length === 0);
-  setText(by("traffic-words"), sources[flows[0]?.source] ?? "");
+  const tells = (store.run?.mode ?? "peer") === "peer";
+  setText(by("no-traffic"), tells ? "Nothing was sent yet." : untold);
+  setText(by("traffic-words"), words(flows));
   if (flows.length > 0) drawMatrix(flows);
   drawTable();
 });
