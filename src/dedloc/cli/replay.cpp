@@ -39,7 +39,7 @@ Ok write_tensorboard(const std::string& log_folder, const std::string& folder) {
 int run_replay(const ReplayOptions& options) {
     auto place = web::server_options(options.web);
     if (!place) return peer::report(peer::failure(place.error()));
-    place->pictures_folder = options.folder + "/" + peer::sheets_folder;
+    place->sheets_folder = options.folder + "/" + peer::sheets_folder;
     const auto run = given_run_file(options.folder + "/" + std::string(peer::run_copy_file));
     if (!run) return peer::report(peer::failure(run.error()));
     if (!options.tensorboard.empty())

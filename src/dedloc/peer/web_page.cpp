@@ -7,7 +7,7 @@ namespace dedloc::peer {
 
 Outcome<std::unique_ptr<web::RunPage>> open_web_page(web::RunPageOptions options) {
     const std::string directory = options.directory;
-    if (!directory.empty()) options.pictures_folder = directory + "/" + sheets_folder;
+    if (!directory.empty()) options.sheets_folder = directory + "/" + sheets_folder;
     auto page = web::RunPage::open(std::move(options));
     if (!page && page.error().kind() == ErrorKind::bad_input) return failure(page.error());
     if (!page) return failure(ExitCode::port, page.error());

@@ -11,7 +11,7 @@
 
 namespace dedloc::peer {
 
-// Fills in where a peer's pictures are.
+// Fills in where a peer's sheets are.
 Outcome<std::unique_ptr<web::RunPage>> open_web_page(web::RunPageOptions options);
 
 }  // namespace dedloc::peer

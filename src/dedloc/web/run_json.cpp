@@ -364,7 +364,8 @@ Json run_json_of(const RunStore::State& state) {
               {"protection", look.view.protection},
               {"why", state.why_json}};
     json["prompts"] = nullptr;
-    if (!look.pictures.empty()) json["prompts"] = {{"steps", look.pictures}};
+    if (!look.sheets.empty())
+        json["prompts"] = {{"steps", look.sheets.pictures}, {"texts", look.sheets.texts}};
     json["replay"] = look.replay ? json_of(*look.replay) : Json(nullptr);
     return json;
 }

@@ -1,9 +1,6 @@
 #include "dedloc/web/run_page.h"
 
-#include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <filesystem>
 
 #include "dedloc/base/file.h"
 #include "dedloc/monitor/run_history.h"
@@ -11,34 +8,12 @@
 namespace dedloc::web {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr double pictures_look_s = 5;
+constexpr double sheets_look_s = 5;
 constexpr std::size_t page_file_bytes_max = 1024;
 
 double steady_seconds_of_page() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
-}
-
-// The newest of `step-N.png`, in order.
-std::vector<std::uint64_t> pictures_in(const std::string& folder) {
-    constexpr std::string_view begin = "step-";
-    constexpr std::string_view end = ".png";
-    std::vector<std::uint64_t> steps;
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder, error)) {
-        const std::string name = entry.path().filename().string();
-        if (!name.starts_with(begin) || !name.ends_with(end)) continue;
-        std::uint64_t step = 0;
-        const char* last = name.data() + name.size() - end.size();
-        const auto [at, wrong] = std::from_chars(name.data() + begin.size(), last, step);
-        if (wrong == std::errc() && at == last) steps.push_back(step);
-    }
-    std::ranges::sort(steps);
-    if (steps.size() > pictures_shown_max)
-        steps.erase(steps.begin(), steps.end() - static_cast<std::ptrdiff_t>(pictures_shown_max));
-    return steps;
 }
 
 }  // namespace
@@ -64,11 +39,11 @@ Result<std::unique_ptr<RunPage>> RunPage::open(RunPageOptions given) {
         if (const auto before =
                 base::read_file(directory + "/" + std::string(page_file_name), page_file_bytes_max))
             options.token = token_in(*before);
-    options.pictures_folder = given.pictures_folder;
+    options.sheets_folder = given.sheets_folder;
     options.in_notebooks = given.in_notebooks;
     for (const auto& [name, action] : given.actions) given.facts.may.push_back(name);
     std::unique_ptr<RunPage> page(new RunPage);
-    page->pictures_folder_ = std::move(given.pictures_folder);
+    page->sheets_folder_ = std::move(given.sheets_folder);
     page->store_ = std::make_unique<RunStore>(std::move(given.facts));
     DEDLOC_TRY(page->server_,
                Server::start(*page->store_, std::move(given.actions), std::move(options)));
@@ -91,11 +66,11 @@ void RunPage::read_history(std::string directory) {
 
 void RunPage::update(Look look) {
     const double now = steady_seconds_of_page();
-    if (!pictures_folder_.empty() && now - pictures_at_ >= pictures_look_s) {
-        pictures_at_ = now;
-        pictures_ = pictures_in(pictures_folder_);
+    if (!sheets_folder_.empty() && now - sheets_at_ >= sheets_look_s) {
+        sheets_at_ = now;
+        sheets_ = sheets_in(sheets_folder_);
     }
-    look.pictures = pictures_;
+    look.sheets = sheets_;
     store_->update(std::move(look));
 }
 

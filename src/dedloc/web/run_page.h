@@ -9,7 +9,6 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "dedloc/web/run_store.h"
 #include "dedloc/web/server.h"
@@ -17,13 +16,12 @@
 namespace dedloc::web {
 
 inline constexpr std::string_view page_file_name = "web";
-inline constexpr std::size_t pictures_shown_max = 12;
 
 struct RunPageOptions {
-    std::string where;              // "8470", "0.0.0.0:8470"; "auto": the usual port, or a free one
-    RunFacts facts{};               // `may` is filled in from the actions
-    std::string directory{};        // of the peer; empty: an observer's
-    std::string pictures_folder{};  // of `step-N.png`; empty: none
+    std::string where;            // "8470", "0.0.0.0:8470"; "auto": the usual port, or a free one
+    RunFacts facts{};             // `may` is filled in from the actions
+    std::string directory{};      // of the peer; empty: an observer's
+    std::string sheets_folder{};  // of what prompts become (sheets.h); empty: none
     Actions actions{};
     bool in_notebooks = false;  // notebooks of this machine may show it in a frame
 };
@@ -37,7 +35,7 @@ class RunPage {
 
     RunStore& store() { return *store_; }
     std::string address() const { return server_->address(); }
-    // Fills in which pictures there are.
+    // Fills in which sheets there are.
     void update(Look look);
     // Viewers are told that nothing more comes, and why.
     void end(std::string reason) { store_->end(std::move(reason)); }
@@ -46,11 +44,11 @@ class RunPage {
     RunPage() = default;
     void read_history(std::string directory);
 
-    std::string pictures_folder_;
+    std::string sheets_folder_;
     std::unique_ptr<RunStore> store_;
     std::unique_ptr<Server> server_;
-    std::vector<std::uint64_t> pictures_;
-    double pictures_at_ = 0;
+    Sheets sheets_;
+    double sheets_at_ = 0;
     std::thread history_;  // reads the certificates of earlier processes
 };
 

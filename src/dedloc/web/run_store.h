@@ -36,6 +36,7 @@
 #include "dedloc/run/run_file.h"
 #include "dedloc/web/measured_traffic.h"
 #include "dedloc/web/series.h"
+#include "dedloc/web/sheets.h"
 
 namespace dedloc::web {
 
@@ -79,7 +80,7 @@ struct Look {
     double down_mbit = 0;
     bool paused = false;
     std::optional<experts::GridSeen> grid{};
-    std::vector<std::uint64_t> pictures{};  // steps whose prompts were drawn
+    Sheets sheets{};  // that there are of prompts
     std::optional<ReplayAt> replay{};
     std::vector<Carried> carried{};  // by this peer's connections; of who has none: empty
 };

@@ -6,12 +6,12 @@
 #include <chrono>
 #include <mutex>
 
-#include "dedloc/base/file.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/web/http_front.h"
 #include "dedloc/web/metrics.h"
 #include "dedloc/web/page_files.h"
+#include "dedloc/web/sheets.h"
 #include "dedloc/web/stream.h"
 
 namespace dedloc::web {
@@ -19,7 +19,6 @@ namespace {
 
 constexpr double news_wait_s = 0.5;
 constexpr std::size_t token_bytes = 16;
-constexpr std::size_t picture_bytes_max = 16u << 20;
 // Jupyter, and the notebooks of Visual Studio Code. A frame without the token shows nothing.
 constexpr const char* notebooks = "http://localhost:* http://127.0.0.1:* vscode-webview:";
 
@@ -54,7 +53,7 @@ struct Server::State {
     bool get_api(const std::string& path,
                  const httplib::Request& request,
                  httplib::Response& response);
-    void get_picture(std::string_view name, httplib::Response& response) const;
+    void get_sheet(std::string_view name, httplib::Response& response) const;
     void stream(const httplib::Request& request, httplib::Response& response);
     void act(const Action& action, const httplib::Request& request, httplib::Response& response);
 
@@ -160,24 +159,16 @@ bool Server::State::get_api(const std::string& path,
         stream(request, response);
         return true;
     }
-    constexpr std::string_view pictures = "prompts/";
-    if (!path.starts_with(pictures)) return false;
-    get_picture(std::string_view(path).substr(pictures.size()), response);
+    constexpr std::string_view sheets = "prompts/";
+    if (!path.starts_with(sheets)) return false;
+    get_sheet(std::string_view(path).substr(sheets.size()), response);
     return true;
 }
 
-// "150.png": of the prompts that were drawn at step 150.
-void Server::State::get_picture(std::string_view name, httplib::Response& response) const {
-    constexpr std::string_view ending = ".png";
-    const auto step = name.ends_with(ending)
-                          ? number_in(name.substr(0, name.size() - ending.size()))
-                          : std::nullopt;
-    if (!step || options.pictures_folder.empty())
-        return answer_error(response, 404, "there is no such picture");
-    const auto bytes = base::read_file(
-        fmt::format("{}/step-{}.png", options.pictures_folder, *step), picture_bytes_max);
-    if (!bytes) return answer_error(response, 404, "there is no such picture");
-    response.set_content(*bytes, "image/png");
+void Server::State::get_sheet(std::string_view name, httplib::Response& response) const {
+    const auto sheet = read_sheet(options.sheets_folder, name);
+    if (!sheet) return answer_error(response, 404, sheet.error().message());
+    response.set_content(sheet->bytes, std::string(sheet->content_type));
 }
 
 void Server::State::stream(const httplib::Request& request, httplib::Response& response) {

@@ -34,10 +34,10 @@ using Actions = std::map<std::string, Action>;  // by the last part of the path
 
 struct ServerOptions {
     WebAddress where{};
-    bool is_default = true;         // of `where`: no port was asked for, another free one will do
-    std::string token{};            // 32 hex digits; empty: a new one
-    std::string pictures_folder{};  // of `step-N.png`; empty: none
-    bool in_notebooks = false;      // pages of this machine's notebooks may show it in a frame
+    bool is_default = true;       // of `where`: no port was asked for, another free one will do
+    std::string token{};          // 32 hex digits; empty: a new one
+    std::string sheets_folder{};  // of what prompts become (sheets.h); empty: none
+    bool in_notebooks = false;    // pages of this machine's notebooks may show it in a frame
 };
 
 class Server {

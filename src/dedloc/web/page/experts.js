@@ -1,10 +1,10 @@
-// Experts of a mixture: who serves which, and how often each was updated; and what a model that
-// draws has drawn.
+// Experts of a mixture: who serves which, and how often each was updated; and what a model makes of
+// prompts: pictures, or words.
 
 import { by, make, name, setText, show } from "./dom.js";
 import { duration, number } from "./format.js";
 import { listen, nameOf, store } from "./store.js";
-import { withToken } from "./stream.js";
+import { askText, withToken } from "./stream.js";
 import { Table } from "./table.js";
 
 const tiles_max = 512;
@@ -88,27 +88,33 @@ listen(["peers"], () => {
   grid.forEach(drawTile);
 });
 
-// ---- pictures -----------------------------------------------------------------------------------
+// ---- prompts ------------------------------------------------------------------------------------
 
-let drawn_steps = "";
+let sheets = "";
+
+const captioned = (step, ...shown) =>
+  make("figure", {}, make("figcaption", {}, `step ${number(step)}`), ...shown);
+
+function picture(step) {
+  const words = `What the model draws of the prompts at step ${step}`;
+  const image = { src: withToken(`api/prompts/${step}.png`), alt: words, loading: "lazy" };
+  return captioned(step, make("img", image));
+}
+
+// Answers are words of a model: shown as they are, in their own direction.
+function text(step) {
+  const answers = make("pre", { dir: "auto", tabindex: 0, "aria-label": `Answers, step ${step}` });
+  askText(`api/prompts/${step}.txt`).then((words) => setText(answers, words));
+  return captioned(step, answers);
+}
 
 listen(["run"], () => {
-  const steps = store.run.prompts?.steps ?? [];
-  show(by("prompts"), steps.length > 0);
-  if (steps.join() === drawn_steps) return;
-  drawn_steps = steps.join();
-  by("pictures").replaceChildren(
-    ...[...steps].reverse().map((step) =>
-      make(
-        "figure",
-        {},
-        make("img", {
-          src: withToken(`api/prompts/${step}.png`),
-          alt: `What the model draws of the prompts at step ${step}`,
-          loading: "lazy",
-        }),
-        make("figcaption", {}, `step ${number(step)}`),
-      ),
-    ),
-  );
+  const { steps = [], texts = [] } = store.run.prompts ?? {};
+  show(by("prompts"), steps.length + texts.length > 0);
+  const now = JSON.stringify([steps, texts]);
+  if (now === sheets) return;
+  sheets = now;
+  const newest = (list, shown) => [...list].reverse().map(shown);
+  by("pictures").replaceChildren(...newest(steps, picture), ...newest(texts, text));
+  by("pictures").classList.toggle("texts", steps.length === 0);
 });

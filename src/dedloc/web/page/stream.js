@@ -38,6 +38,16 @@ async function ask(path, signal) {
   throw answer.status === 401 || answer.status === 403 ? new Refused(why) : new Error(why);
 }
 
+// A text of the run's; empty: it is not there any more.
+export async function askText(path) {
+  try {
+    const answer = await fetch(path, { headers: bearer, cache: "no-store" });
+    return answer.ok ? await answer.text() : "";
+  } catch {
+    return "";
+  }
+}
+
 // An action; answers {ok, …} or {ok: false, error}.
 export async function act(path, body = {}) {
   try {
