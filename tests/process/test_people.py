@@ -75,6 +75,8 @@ class PeopleGuides(ProcessTest):
         self.assertIn("Ana", said)
         self.assertIn("people with", self.run_line(organise[4]))
         page = (self.folder / "run" / "report" / "report.html").read_text()
+        saved = (self.folder / "run" / "report" / "run.html").read_text()
+        self.assertIn('<script type="application/json" id="saved">', saved)
         self.assertIn("Ana", page)
         self.run_line(organise[5])
         for process in (member, host):

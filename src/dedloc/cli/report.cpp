@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "dedloc/base/release.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/given_run_file.h"
 #include "dedloc/monitor/compare_page.h"
@@ -17,6 +18,8 @@
 #include "dedloc/peer/peer_run.h"
 #include "dedloc/peer/say.h"
 #include "dedloc/run/run_file.h"
+#include "dedloc/web/replay.h"
+#include "dedloc/web/saved_page.h"
 
 namespace dedloc::cli {
 namespace {
@@ -69,6 +72,16 @@ Ok make_folder(const std::string& path) {
     return {};
 }
 
+// The parts of the live page, as they were in the end. A folder without events has none.
+Ok write_page(const std::string& folder, const std::string& path) {
+    DEDLOC_TRY(const run::RunFile run,
+               given_run_file(folder + "/" + std::string(peer::run_copy_file)));
+    const auto replay = web::Replay::open(folder, run, std::string(base::release));
+    if (!replay) return {};
+    (*replay)->to_end();
+    return write_public_file(path, web::saved_page((*replay)->store()));
+}
+
 Ok write_report(const ReportOptions& options) {
     const std::string& folder = options.folders.front();
     DEDLOC_TRY(const monitor::ReportTitle title, title_of(folder));
@@ -82,6 +95,7 @@ Ok write_report(const ReportOptions& options) {
     const monitor::ReportExtras extras{.scalars = history.scalars, .why = std::move(why)};
     DEDLOC_TRY_VOID(
         write_public_file(to + "/report.html", monitor::report_page(title, report, extras)));
+    DEDLOC_TRY_VOID(write_page(folder, to + "/run.html"));
     DEDLOC_TRY_VOID(write_public_file(to + "/report.json", monitor::to_json(report) + "\n"));
     DEDLOC_TRY_VOID(write_public_file(to + "/scalars.csv", monitor::to_csv(history.scalars)));
     const Bytes events = monitor::to_tensorboard(history.scalars);

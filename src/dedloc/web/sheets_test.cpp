@@ -11,7 +11,7 @@ namespace {
 class SheetsTest : public ::testing::Test {
   protected:
     SheetsTest() {
-        std::string pattern = testing::TempDir() + "dedloc-sheets-XXXXXX";
+        std::string pattern = ::testing::TempDir() + "dedloc-sheets-XXXXXX";
         folder_ = ::mkdtemp(pattern.data());
     }
     ~SheetsTest() override { std::filesystem::remove_all(folder_); }

@@ -77,7 +77,13 @@ listen(["run"], () => {
   document.title = `Step ${number(progress.step)} · ${run.name || run.hash.slice(0, 8)} · dedloc`;
 });
 
-const words = { live: "live", waiting: "connecting", ended: "ended", refused: "refused" };
+const words = {
+  live: "live",
+  waiting: "connecting",
+  ended: "ended",
+  refused: "refused",
+  saved: "saved",
+};
 let state = "";
 
 // `more` is said once where the state changes, and stands on the page while it lasts.
@@ -86,6 +92,7 @@ function tell(now, more = "") {
   setText(by("live"), now === "live" && is_replay ? "replay" : words[now]);
   const notices = {
     live: "",
+    saved: "",
     waiting: store.run
       ? `The page hears nothing: ${more}. Numbers are from before.`
       : `The peer does not answer: ${more}.`,
@@ -95,7 +102,7 @@ function tell(now, more = "") {
   setText(by("notice"), notices[now]);
   show(by("notice"), notices[now] !== "");
   if (now === state) return;
-  if (state !== "" && now !== "refused")
+  if (state !== "" && now !== "refused" && now !== "saved")
     setText(by("said"), now === "live" ? "Live again." : notices[now]);
   state = now;
   by("live").dataset.state = now;

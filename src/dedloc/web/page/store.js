@@ -26,6 +26,7 @@ export const store = {
   rounds_last: 0, // … and in that of the rounds
   plan: null, // of the round that is being made
   clock_ahead: 0, // seconds of the peer's clock before this computer's
+  stopped_at: null, // the run's clock, of a page that was saved
 };
 
 const listeners = [];
@@ -162,6 +163,7 @@ export function nameOf(id) {
 
 // The run's clock: the replay's place, else now as the peer's clock has it.
 export function clock() {
+  if (store.stopped_at !== null) return store.stopped_at;
   if (!store.run) return Date.now() / 1000;
   if (store.run.replay) return store.run.replay.at;
   return Date.now() / 1000 + store.clock_ahead;

@@ -22,6 +22,7 @@ function takeToken() {
   return given ?? kept("sessionStorage", "dedloc-token");
 }
 
+const saved = document.getElementById("saved");
 const token = takeToken();
 const bearer = { Authorization: `Bearer ${token}` };
 
@@ -66,16 +67,17 @@ export async function act(path, body = {}) {
 }
 
 export class Stream {
-  // `tell(state, words)`: live, waiting, ended or refused.
+  // `tell(state, words)`: live, waiting, ended, refused or saved.
   constructor(tell) {
     this.tell = tell;
     this.wait_s = first_wait_s;
     this.tries = 0; // a newer one makes what an older one still does void
     this.is_over = false;
-    setInterval(() => this.lookAfter(), 5000);
+    if (!saved) setInterval(() => this.lookAfter(), 5000);
   }
 
   async begin() {
+    if (saved) return this.showSaved();
     const mine = ++this.tries;
     this.close();
     try {
@@ -87,6 +89,19 @@ export class Stream {
       if (error instanceof Refused) this.tell("refused", error.message);
       else this.retry();
     }
+  }
+
+  // A page that was saved has all that there is, and nobody to ask.
+  showSaved() {
+    const { run, peers, series, rounds, flows, events } = JSON.parse(saved.textContent);
+    from.store.stopped_at = run.now;
+    from.takeEvents(events);
+    from.takeRun({ ...run, may: [], replay: null });
+    from.takePeers(peers);
+    from.takeSeries(series);
+    from.takeRounds(rounds);
+    from.takeFlows(flows);
+    this.tell("saved");
   }
 
   // Events first: what the others have beyond them is heard once more, and known.

@@ -1,0 +1,101 @@
+#include "dedloc/web/saved_page.h"
+
+#include <fmt/format.h>
+
+#include "dedloc/base/check.h"
+#include "dedloc/web/page_files.h"
+
+namespace dedloc::web {
+namespace {
+
+// Scripts of the page call each other "./NAME"; without a server these are names of a map.
+constexpr std::string_view near = "\"./";
+constexpr std::string_view mapped = "\"dedloc/";
+constexpr const char* saved_policy =
+    "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "
+    "img-src data:; base-uri 'none'; form-action 'none'";
+
+std::string replaced(std::string text, std::string_view what, std::string_view by) {
+    for (std::size_t at = text.find(what); at != std::string::npos;
+         at = text.find(what, at + by.size()))
+        text.replace(at, what.size(), by);
+    return text;
+}
+
+std::string percent_encoded(std::string_view text) {
+    constexpr std::string_view plain =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~()*,;:/=!$";
+    std::string out;
+    for (const char letter : text) {
+        if (plain.find(letter) != std::string_view::npos)
+            out += letter;
+        else
+            out += fmt::format("%{:02X}", static_cast<unsigned char>(letter));
+    }
+    return out;
+}
+
+std::string file_text(std::string_view name) {
+    const PageFile* file = page_file("/" + std::string(name));
+    DEDLOC_CHECK(file != nullptr);
+    return std::string(file->bytes);
+}
+
+std::string scripts_map() {
+    std::string map = R"({"imports":{)";
+    bool first = true;
+    for (const PageFile& file : page_files()) {
+        if (!file.name.ends_with(".js")) continue;
+        const std::string text = replaced(std::string(file.bytes), near, mapped);
+        map += fmt::format(R"({}"dedloc/{}":"data:text/javascript;charset=utf-8,{}")",
+                           first ? "" : ",",
+                           file.name,
+                           percent_encoded(text));
+        first = false;
+    }
+    return map + "}}";
+}
+
+// No text that a peer chose ends the element that it stands in.
+std::string harmless(std::string json) { return replaced(std::move(json), "<", "\\u003c"); }
+
+std::string told_by(RunStore& store) {
+    return harmless(
+        fmt::format(R"({{"run":{},"peers":{},"series":{},"rounds":{},"flows":{},"events":{}}})",
+                    store.run_json(),
+                    store.peers_json(),
+                    store.series_json(),
+                    store.rounds_json(),
+                    store.flows_json(),
+                    store.events_json(0, kept_events_max)));
+}
+
+}  // namespace
+
+std::string saved_page(RunStore& store) {
+    std::string page = file_text("index.html");
+    const auto put = [&page](std::string_view what, const std::string& by) {
+        const std::size_t at = page.find(what);
+        DEDLOC_CHECK(at != std::string::npos);
+        page.replace(at, what.size(), by);
+    };
+    put(R"(<link rel="icon" href="icon.svg" type="image/svg+xml">)",
+        fmt::format(R"(<meta http-equiv="Content-Security-Policy" content="{}">)"
+                    "\n"
+                    R"(<link rel="icon" href="data:image/svg+xml,{}">)",
+                    saved_policy,
+                    percent_encoded(file_text("icon.svg"))));
+    put(R"(<link rel="stylesheet" href="style.css">)",
+        "<style>\n" + file_text("style.css") + "</style>");
+    put(R"(<script type="module" src="page.js"></script>)",
+        fmt::format(R"(<script type="application/json" id="saved">{}</script>)"
+                    "\n"
+                    R"(<script type="importmap">{}</script>)"
+                    "\n"
+                    R"(<script type="module">import "dedloc/page.js";</script>)",
+                    told_by(store),
+                    scripts_map()));
+    return page;
+}
+
+}  // namespace dedloc::web
