@@ -60,7 +60,7 @@ def wandb_logger(run: Run, wandb_run: Any = None) -> None:
 
 def measures_of(event: "dict[str, Any]") -> "dict[str, float]":
     """Numbers of an event, with their ``global_step``; none: empty."""
-    fields = event["fields"]
+    fields = event.get("fields", {})
     if event["kind"] == "step":
         measures = {name: fields.get(name) for name in _OF_A_STEP}
         measures["peers"] = fields["members"]

@@ -122,6 +122,23 @@ loss 0.2840 █▆▅▄▄▃▃▃▂▂▂▂▂▂▂▂▁▁▁▁▁▁�
     EXPECT_EQ(as_text(render(busy_view(), 100, 24, {})), expected);
 }
 
+TEST(TerminalView, says_whose_line_is_slowest) {
+    RunView view = busy_view();
+    const auto text = [&view] { return as_text(render(view, 120, 24, {})); };
+    EXPECT_EQ(text().find("slowest line"), std::string::npos);  // none is known
+    view.peers[0].upload_bytes_per_s = 5e6;
+    EXPECT_EQ(text().find("slowest line"), std::string::npos);  // of one nobody is the slowest
+    view.peers[1].upload_bytes_per_s = 1.25e6;
+    view.peers[1].download_bytes_per_s = 12.5e6;
+    EXPECT_NE(text().find("slowest line: peer-2, 10 Mb/s up"), std::string::npos) << text();
+    view.peers[2].download_bytes_per_s = 0.5e6;
+    EXPECT_NE(text().find("slowest line: peer-3, 4 Mb/s down"), std::string::npos) << text();
+    view.peers[2].is_gone = true;
+    EXPECT_NE(text().find("slowest line: peer-2"), std::string::npos);
+    view.peers[1].role = membership::Role::relay;
+    EXPECT_EQ(text().find("slowest line"), std::string::npos);
+}
+
 TEST(TerminalView, fits_any_size) {
     RunView view = busy_view();
     for (int i = 0; i < 100; ++i) view.peers.push_back(view.peers[1]);

@@ -156,6 +156,31 @@ Line loss_line(const RunView& view, Look look) {
     return line;
 }
 
+// Whose measured line takes least, of those who average; empty: less than two are known.
+std::string slowest_line(const RunView& view) {
+    const PeerView* slowest = nullptr;
+    double least = 0;
+    bool is_up = false;
+    std::size_t known = 0;
+    for (const PeerView& peer : view.peers) {
+        const bool averages =
+            peer.role == membership::Role::trainer || peer.role == membership::Role::aggregator;
+        if (peer.is_gone || !averages) continue;
+        known += peer.upload_bytes_per_s > 0 || peer.download_bytes_per_s > 0;
+        for (const bool up : {true, false}) {
+            const double rate = up ? peer.upload_bytes_per_s : peer.download_bytes_per_s;
+            if (!(rate > 0) || (slowest != nullptr && rate >= least)) continue;
+            slowest = &peer;
+            least = rate;
+            is_up = up;
+        }
+    }
+    constexpr double megabit = 1e6 / 8;
+    if (known < 2) return {};
+    return fmt::format(
+        "slowest line: {}, {:.3g} Mb/s {}", slowest->name, least / megabit, is_up ? "up" : "down");
+}
+
 struct Widths {
     std::size_t name, role, speed, step, doing;
 };
@@ -345,7 +370,8 @@ std::vector<Line> render(const RunView& view, std::size_t width, std::size_t hei
         loss_line(view, look),
     };
     if (!view.protection.empty()) lines.push_back({{view.protection}});
-    lines.push_back({});
+    // In place of a blank line, so that it costs no peer its own.
+    lines.push_back({{slowest_line(view), Ink::dim}});
     // Peers first; events take what is left, but at least two lines where there is room.
     const std::size_t free = height - lines.size() - 2;  // header of peers, blank before events
     const auto events = shown_events(view, width);
