@@ -4,7 +4,9 @@
 const all = (selector, inside = document) => [...inside.querySelectorAll(selector)];
 const one = (selector) => document.querySelector(selector);
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
-const store = async () => (await import("/store.js")).store;
+// A saved page has a map of its scripts.
+const root = document.getElementById("saved") ? "dedloc" : "";
+const store = async () => (await import(`${root}/store.js`)).store;
 
 const inPage = {
   text: (selector) => one(selector)?.innerText ?? "",

@@ -130,7 +130,8 @@ class _SourcePage(BaseHTTPRequestHandler):
             connection.request(self.command, self.path, body or None, dict(self.headers))
             answer = connection.getresponse()
             self.send_response(answer.status)
-            for name in ("Content-Type", "Content-Security-Policy", "Cache-Control"):
+            for name in ("Content-Type", "Content-Encoding", "Content-Security-Policy",
+                         "Cache-Control"):
                 if value := answer.headers.get(name):
                     self.send_header(name, value)
             self.send_header("Connection", "close")

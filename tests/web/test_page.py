@@ -159,6 +159,33 @@ class Page(unittest.TestCase):
         cells = self.browser.ask("cells", ".matrix tbody tr")
         self.assertTrue(any("b/s" in cell or "B" in cell for row in cells for cell in row[1:]))
 
+    def test_15_what_goes_between_this_peer_and_others_is_measured(self) -> None:
+        self.browser.until("measured cells", lambda: self.browser.ask(
+            "count", ".matrix td.measured") >= 4)
+        self.assertIn("its connections counted", self.browser.text("#traffic-words"))
+        self.assertIn("nobody here could measure", self.browser.text("#traffic-words"))
+        answered = self.ask_peer("flows")["flows"]
+        measured = [flow for flow in answered if flow["source"] == "measured"]
+        us = self.ask_peer("run")["us"]
+        self.assertTrue(all(us in (flow["from"], flow["to"]) for flow in measured))
+        for flow in measured:
+            self.assertAlmostEqual(flow["bytes_per_s"], flow["bytes"] / flow["seconds"])
+
+    def ask_peer(self, what: str) -> dict:
+        connection = http.client.HTTPConnection(self.run_.address, timeout=20)
+        connection.request("GET", f"/api/{what}",
+                           headers={"Authorization": f"Bearer {self.run_.token}"})
+        return json.load(connection.getresponse())
+
+    def test_16_what_a_model_writes_of_prompts_is_shown(self) -> None:
+        sheets = self.run_.host.directory / "prompts"
+        sheets.mkdir()
+        for step, words in ((10, "Once upon <b>a time"), (20, "كان يا ما كان")):
+            (sheets / f"step-{step}.txt").write_text(words, encoding="utf-8")
+        self.browser.until("both answers, the newest first", lambda: self.browser.ask(
+            "texts", "#pictures pre") == ["كان يا ما كان", "Once upon <b>a time"])
+        self.assertEqual(self.browser.ask("texts", "#pictures figcaption"), ["step 20", "step 10"])
+
     # ---- how it looks ---------------------------------------------------------------------------
 
     def looks(self):
@@ -382,6 +409,28 @@ class Page(unittest.TestCase):
         done = self.run_.dedloc("report", str(self.run_.host.directory), "--json")
         persons = {one["name"]: one["samples"] for one in json.loads(done.stdout)["persons"]}
         self.assertEqual(self.browser.ask("people"), persons)
+
+    def test_81_a_saved_page_has_them_without_a_server(self) -> None:
+        self.browser.read_logs()
+        asked, complained = len(self.browser.asked), len(self.browser.complaints)
+        saved = self.run_.host.directory / "report" / "run.html"
+        self.browser.open(saved.as_uri())
+        self.browser.until("it is shown", lambda: self.browser.text("#live") == "saved")
+        steps = self.steps_of_log()
+        self.browser.until("the last step", lambda: int(
+            self.browser.ask("card", "step") or 0) == max(steps))
+        for step, loss in self.browser.ask("points", "loss"):
+            self.assertEqual(loss, steps[step]["loss"])
+        self.assertTrue(self.browser.ask("people"))
+        for part in ("#control", "#replay", "#pause"):
+            self.assertFalse(self.browser.ask("shown", part))
+        if pictures:
+            self.browser.ask("wait", 700)
+            self.browser.picture(pictures / "web-saved.png")
+        self.browser.read_logs()
+        self.assertEqual([url for url in self.browser.asked[asked:]
+                          if not url.startswith(("file:", "data:"))], [])
+        self.assertEqual(self.browser.complaints[complained:], [])
 
 
 class Result(unittest.TextTestResult):
