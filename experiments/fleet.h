@@ -6,8 +6,8 @@
 //   spot        the same, taken away and replaced as a trace says; the host stays, on demand
 //   spot_light  the same as spot, with local steps and sparse rounds (docs/few-bytes.md)
 //
-// All train as many samples, or some more where a step has more. Lines and model stand for ALBERT-large, whose fp16 vector
-// is 169 times as large: a step's computing takes 20 s of a T4, as there.
+// All train as many samples, or some more where a step has more. Lines and model stand for
+// ALBERT-large, whose fp16 vector is 169 times as large: a step's computing takes 20 s of a T4.
 //
 // Errors: exit code 9 if spot costs more than 0.4 of on_demand, its loss is worse by more than 5 %,
 // or two replicas differ; 5 without the data (Debian package dataset-fashion-mnist) or the files of
