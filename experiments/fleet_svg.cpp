@@ -58,11 +58,10 @@ std::string fleet_svg(const std::vector<FleetLine>& lines, const std::string& da
     const double height =
         fleet_head_height + fleet_row_height * static_cast<double>(lines.size()) + 12;
     monitor::Svg svg(fleet_names_width + fleet_panel_width * std::size(fleet_panels) + 10, height);
-    svg.text(
-        12,
-        20,
-        "start",
-        fmt::format("The same training in four ways (virtual time; prices of {})", dated));
+    svg.text(12,
+             20,
+             "start",
+             fmt::format("The same training in four ways (virtual time; prices of {})", dated));
     for (std::size_t i = 0; i < lines.size(); ++i)
         svg.text(
             12,

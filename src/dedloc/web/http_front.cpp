@@ -79,9 +79,7 @@ std::string own_host_name() {
 
 }  // namespace
 
-void set_up_http(httplib::Server& http,
-                 std::size_t body_bytes_max,
-                 const std::string& frames) {
+void set_up_http(httplib::Server& http, std::size_t body_bytes_max, const std::string& frames) {
     http.new_task_queue = [] { return new ConnectionThreads; };
     http.set_keep_alive_timeout(keep_alive_s);
     http.set_read_timeout(read_patience_s);
