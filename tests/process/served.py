@@ -14,13 +14,16 @@ JSON = {"Content-Type": "application/json"}
 
 
 class Served:
-    def __init__(self, folder: Path, model: str, *more: str, name: str = "served") -> None:
+    """A process of it, or of another command that looks at a model."""
+
+    def __init__(self, folder: Path, model: str, *more: str, name: str = "served",
+                 command: str = "serve-api") -> None:
         self.directory = folder / name
         self.out, self.err = (folder / f"{name}.{end}" for end in ("out", "err"))
-        command = [harness.DEDLOC, "serve-api", model, "--port", "0", "--threads", "1", "--json",
-                   *more]
+        port = ["--port", "0"] if command == "serve-api" else []
+        words = [harness.DEDLOC, command, model, *port, "--threads", "1", "--json", *more]
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
+            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out,
                                             stderr=err, start_new_session=True)
 
     stop_for_good = harness.Peer.stop_for_good

@@ -166,8 +166,34 @@ class LanguageModel(ProcessTest):
         host.signal(signal.SIGINT)
         self.assertEqual(host.end(), harness.OK, host.errors())
         self.until("it says that the run is gone",
-                   lambda: self.alive(served) and "is served on" in served.errors(), 90)
+                   lambda: self.alive(served) and "no newer state" in served.errors(), 90)
         self.assertEqual(served.post("/v1/completions", prompt="The run")[0], 200)
+
+    def test_a_page_of_answers_is_written_at_each_newer_state(self) -> None:
+        prompts = self.write("prompts.txt", "The run\n\n# none\nA peer\n")
+        host = self.running_host(self.run_file(), more=(*self.data, "--watch-prompts", prompts),
+                                 env=self.cache("a"))
+        self.until_step(2, host, seconds=self.starting_s)
+        pages = self.folder / "pages"
+        watch = Served(self.folder, host.join_string(), "--watch-prompts", prompts, "--refresh",
+                       "1", "--tokens", "4", "--out", str(pages), command="sample", name="watch")
+        self.peers.append(watch)
+        steps = lambda folder: {path.name for path in folder.glob("step-*.txt")}
+        self.until("two pages of the run", lambda: self.alive(watch) and
+                   len(steps(pages)) >= 2 and (pages / "latest.txt").exists(), self.starting_s)
+        # The host writes one at each checkpoint by itself.
+        sheets = host.directory / "prompts"
+        self.until("a page of a checkpoint", lambda: self.alive(host) and
+                   (sheets / "latest.txt").exists(), self.starting_s)
+        for folder in (pages, sheets):
+            page = (folder / "latest.txt").read_text()
+            self.assertIn((folder / "latest.txt").resolve().name.removeprefix("step-")
+                          .removesuffix(".txt"), page.splitlines()[0])
+            for prompt in ("The run", "A peer"):
+                self.assertIn(f"---- {prompt}\n{prompt}", page)
+        for peer in (watch, host):
+            peer.signal(signal.SIGINT)
+            self.assertEqual(peer.end(), harness.OK, peer.errors())
 
     def test_other_machines_need_the_token(self) -> None:
         host = self.host(self.run_file("[stop]\nsteps = 1\n"), more=self.data, env=self.cache("a"))

@@ -190,6 +190,8 @@ struct SampleOptions {
     std::string directory{};  // of the peer that the string is for, in an invited run
     std::vector<std::string> prompts;
     std::string prompts_file;    // one a line
+    std::string watch_prompts;   // the same, for a page at each newer state
+    double refresh = 10;         // seconds between two looks for one
     std::size_t count = 0;       // of each prompt; 0: 16 pictures, or one text
     std::uint64_t tokens = 200;  // of a text at most
     std::int64_t top_k = 0;      // 0: all codes

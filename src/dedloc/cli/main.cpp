@@ -429,6 +429,15 @@ void add_sample_command(CLI::App& app, AllOptions& all) {
                  options.prompts,
                  "what to draw or to go on with, as often as you like");
     sample->add_option("--prompts", options.prompts_file, "a file with a prompt a line");
+    sample
+        ->add_option("--watch-prompts",
+                     options.watch_prompts,
+                     "a file with a prompt a line: a page of answers at each newer state, until "
+                     "Ctrl-C, in the folder --out (prompts)")
+        ->excludes("--prompt")
+        ->excludes("--prompts");
+    sample->add_option("--refresh", options.refresh, "seconds between two looks for one (10)")
+        ->check(CLI::Range(1.0, 1e6));
     sample->add_option("--n", options.count, "of each prompt (16 pictures, 1 text)")
         ->check(CLI::Range(1, 256));
     sample->add_option("--tokens", options.tokens, "of a text at most (200)")

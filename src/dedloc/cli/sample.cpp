@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "dedloc/cli/commands.h"
@@ -10,15 +11,18 @@
 #include "dedloc/images/picture.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/peer/exit_codes.h"
+#include "dedloc/peer/interrupts.h"
+#include "dedloc/peer/newer_states.h"
 #include "dedloc/peer/prompts.h"
 #include "dedloc/peer/say.h"
-#include "dedloc/peer/visitor.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/tasks/registry.h"
 #include "dedloc/text/cache.h"
 
 namespace dedloc::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::uint32_t shown_side_min = 64;      // smaller pictures are enlarged
 constexpr std::size_t pictures_drawn_max = 4096;  // of one call
@@ -101,13 +105,64 @@ int draw_all(const SampleOptions& options,
     return 0;
 }
 
+int answer(const SampleOptions& options,
+           const peer::Visited& from,
+           const std::vector<std::string>& prompts) {
+    const tasks::TaskKind* kind = tasks::find_task(from.run.task.kind);
+    if (kind && kind->writes_text) return write_texts(options, from, prompts);
+    return draw_all(options, from, prompts);
+}
+
+// prompts/step-5.txt, and latest.txt, which leads there.
+int write_sheet(const SampleOptions& options, const peer::Visited& from) {
+    const auto prompts = peer::prompts_of_file(options.watch_prompts);
+    if (!prompts) return peer::report(peer::failure(prompts.error()));
+    const tasks::TaskKind* kind = tasks::find_task(from.run.task.kind);
+    const char* ending = kind && kind->writes_text ? "txt" : "png";
+    const std::string name = fmt::format("step-{}.{}", from.state->step(), ending);
+    const fs::path folder = options.output.empty() ? peer::sheets_folder : options.output;
+    SampleOptions sheet = options;
+    sheet.output = (folder / name).string();
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (const int code = answer(sheet, from, *prompts); code != 0) return code;
+    const fs::path next = folder / ".latest.new";
+    fs::remove(next, error);
+    fs::create_symlink(name, next, error);
+    if (!error) fs::rename(next, folder / fmt::format("latest.{}", ending), error);
+    if (error)
+        return peer::report({peer::ExitCode::disk, folder.string() + ": " + error.message()});
+    if (!options.json) peer::say(stdout, "{}\n", sheet.output);
+    std::fflush(stdout);
+    return 0;
+}
+
+// A page of answers at each state, until Ctrl-C.
+int watch(const SampleOptions& options, const tasks::TaskOptions& task) {
+    peer::catch_interrupts();
+    const auto goes_on = [] { return peer::interrupts() == 0; };
+    peer::NewerStates states({.join_string = options.join_string,
+                              .directory = options.directory,
+                              .checkpoint = options.checkpoint,
+                              .refresh = options.refresh},
+                             task,
+                             goes_on,
+                             [](const auto& line) { peer::say(stderr, "dedloc: {}\n", line); });
+    auto first = states.first();
+    if (!first) return goes_on() ? peer::report(first.failure()) : 0;
+    for (std::optional<peer::Visited> from = *first; from; from = states.next())
+        if (const int code = write_sheet(options, *from); code != 0) return code;
+    return 0;
+}
+
 }  // namespace
 
 int run_sample(const SampleOptions& options) {
-    const auto prompts = prompts_of(options);
-    if (!prompts) return peer::report(peer::failure(prompts.error()));
     const tasks::TaskOptions task{
         .device = options.device, .threads_count = options.threads, .unprepared = true};
+    if (!options.watch_prompts.empty()) return watch(options, task);
+    const auto prompts = prompts_of(options);
+    if (!prompts) return peer::report(peer::failure(prompts.error()));
     const auto say_it = [&](const std::string& line) {
         if (!options.json) peer::say(stderr, "{}\n", line);
     };
@@ -115,9 +170,7 @@ int run_sample(const SampleOptions& options) {
                     ? peer::visit_checkpoint(options.checkpoint, task)
                     : peer::visit_run(options.join_string, options.directory, task, say_it);
     if (!from) return peer::report(from.failure());
-    const tasks::TaskKind* kind = tasks::find_task(from->run.task.kind);
-    if (kind && kind->writes_text) return write_texts(options, *from, *prompts);
-    return draw_all(options, *from, *prompts);
+    return answer(options, *from, *prompts);
 }
 
 }  // namespace dedloc::cli

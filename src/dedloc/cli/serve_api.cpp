@@ -2,10 +2,6 @@
 // under way. A run is followed: now and then its newest state is taken, and requests from then on
 // are answered by that.
 
-#include <algorithm>
-#include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -14,9 +10,9 @@
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/interrupts.h"
+#include "dedloc/peer/newer_states.h"
 #include "dedloc/peer/peer_run.h"
 #include "dedloc/peer/say.h"
-#include "dedloc/peer/visitor.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/state/manifest.h"
 #include "dedloc/tasks/registry.h"
@@ -26,8 +22,6 @@ namespace dedloc::cli {
 namespace {
 
 constexpr auto api_look_time = std::chrono::milliseconds(100);
-// Taking a state costs others' lines: of the time it is at most one part in so many.
-constexpr double visit_share = 20;
 constexpr std::size_t fingerprint_letters = 12;
 
 // The model with its parameters; the rest of the state is let go.
@@ -46,79 +40,6 @@ Result<api::ServedState> served_state(const peer::Visited& from) {
                         [task = from.task](tasks::Generator* made) { delete made; }};
     return served;
 }
-
-// Takes the run's newest state again and again, on a thread of its own.
-class Follower {
-  public:
-    Follower(const ServeApiOptions& options,
-             const tasks::TaskOptions& task,
-             api::Server& server,
-             std::uint64_t step)
-        : options_(options), task_(task), server_(server), step_(step), thread_([this] {
-              run();
-          }) {}
-    ~Follower() {
-        {
-            const std::lock_guard lock(mutex_);
-            ending_ = true;
-        }
-        ended_.notify_all();
-        thread_.join();
-    }
-    Follower(const Follower&) = delete;
-    Follower& operator=(const Follower&) = delete;
-
-  private:
-    void run() {
-        double pause = options_.refresh;
-        while (waits(pause)) {
-            const double begun = peer::steady_seconds();
-            look();
-            pause = std::max(options_.refresh, visit_share * (peer::steady_seconds() - begun));
-        }
-    }
-    // No: it ends.
-    bool waits(double seconds) {
-        std::unique_lock lock(mutex_);
-        return !ended_.wait_for(
-            lock, std::chrono::duration<double>(seconds), [this] { return ending_.load(); });
-    }
-    void look() {
-        auto visited = peer::visit_run(
-            options_.join_string,
-            options_.directory,
-            task_,
-            [](const std::string&) {},
-            [this] { return !ending_; });
-        if (ending_) return;
-        const bool is_there = static_cast<bool>(visited);
-        if (is_there != was_there_)
-            tell(is_there
-                     ? "the run answers again"
-                     : fmt::format("the run does not answer, so its state of step {} is served "
-                                   "on: {}",
-                                   step_,
-                                   visited.failure().message));
-        was_there_ = is_there;
-        if (!is_there || visited->state->step() == step_) return;
-        auto served = served_state(*visited);
-        if (!served) return tell(served.error().message());
-        step_ = served->step;
-        server_.set_state(*std::move(served));
-        tell(fmt::format("step {}", step_));
-    }
-    void tell(const std::string& line) const { peer::say(stderr, "dedloc: {}\n", line); }
-
-    const ServeApiOptions& options_;
-    const tasks::TaskOptions task_;
-    api::Server& server_;
-    std::uint64_t step_;
-    bool was_there_ = true;
-    std::atomic<bool> ending_ = false;
-    std::mutex mutex_;
-    std::condition_variable ended_;
-    std::thread thread_;  // the last member
-};
 
 void tell_where(const ServeApiOptions& options,
                 const api::Server& server,
@@ -168,12 +89,19 @@ int run_serve_api(const ServeApiOptions& options) {
     const tasks::TaskOptions task{
         .device = options.device, .threads_count = options.threads, .unprepared = true};
     const bool follows = !options.join_string.empty();
-    auto from =
-        follows ? peer::visit_run(options.join_string,
-                                  options.directory,
-                                  task,
-                                  [](const std::string& line) { peer::say(stderr, "{}\n", line); })
-                : peer::visit_checkpoint(options.checkpoint, task);
+    const double until = peer::steady_seconds() + options.seconds;
+    const auto goes_on = [&] {
+        return peer::interrupts() == 0 && (options.seconds == 0 || peer::steady_seconds() < until);
+    };
+    const auto tell = [](const std::string& line) { peer::say(stderr, "dedloc: {}\n", line); };
+    peer::NewerStates states({.join_string = options.join_string,
+                              .directory = options.directory,
+                              .checkpoint = options.checkpoint,
+                              .refresh = options.refresh},
+                             task,
+                             goes_on,
+                             tell);
+    auto from = states.first();
     if (!from) return peer::report(from.failure());
     auto served = served_state(*from);
     if (!served) return peer::report(peer::failure(served.error()));
@@ -187,12 +115,13 @@ int run_serve_api(const ServeApiOptions& options) {
     if (!server) return peer::report(peer::failure(peer::ExitCode::port, server.error()));
     peer::catch_interrupts();
     tell_where(options, **server, at, *from);
-    std::optional<Follower> follower;
-    if (follows) follower.emplace(options, task, **server, from->state->step());
     from->state.reset();
-    const double until = peer::steady_seconds() + options.seconds;
-    while (peer::interrupts() == 0 && (options.seconds == 0 || peer::steady_seconds() < until))
-        std::this_thread::sleep_for(api_look_time);
+    while (!follows && goes_on()) std::this_thread::sleep_for(api_look_time);
+    while (const auto newer = states.next()) {
+        auto next = served_state(*newer);
+        tell(next ? fmt::format("step {}", next->step) : next.error().message());
+        if (next) (*server)->set_state(*std::move(next));
+    }
     return 0;
 }
 
