@@ -5,7 +5,8 @@
 //                           7 8 the protocol that both use}
 //                          -> {5 signed statuses}, or {1 run, 4 run file} where that was asked for,
 //                          or the caller names another run
-//   /dedloc/status/1       signed status -> {5 signed statuses: its own, perhaps another's}
+//   /dedloc/status/1       signed status -> {5 signed statuses: its own, perhaps another's; none
+//                          where its own push tells the caller the same}
 //   /dedloc/run_file/1     -> canonical TOML
 //
 // A stranger learns that a peer speaks this, and a proof that is of use to those alone who may take

@@ -8,6 +8,8 @@ namespace dedloc::membership {
 namespace {
 
 constexpr Duration goodbye_patience = 1s;
+// A new phase, which is told at once, may come about as an interval ends: both go in one push.
+constexpr Duration push_slack = 10ms;
 constexpr Duration show_again_pause = 20s;  // between two questions for a fresher credential
 constexpr Duration show_again_patience = 5s;
 // Strangers can come as often as they like; more than so many refusals say nothing new.
@@ -35,7 +37,15 @@ Membership::Membership(runtime::Node node,
       random_(node.random.fork("hello nonces")),
       table_(node.clock, host, std::max<Duration>(status_interval * 6, 3s), peers_most),
       wake_(node.executor),
-      gossip_(node, host, signer, verifier, table_, random_, scope_, gossip_callbacks()),
+      gossip_(node,
+              host,
+              signer,
+              verifier,
+              table_,
+              random_,
+              scope_,
+              status_interval,
+              gossip_callbacks()),
       handshake_(
           node.clock,
           host,
@@ -144,7 +154,7 @@ void Membership::push_now() {
 }
 
 void Membership::push_to_all() {
-    next_push_ = node_.clock.now() + status_interval_;
+    next_push_ = node_.clock.now() + status_interval_ + push_slack;
     gossip_.push_to_all();
 }
 

@@ -2,6 +2,7 @@
 
 #include "dedloc/membership/membership.h"
 
+#include <functional>
 #include <gtest/gtest.h>
 #include <limits>
 
@@ -28,7 +29,7 @@ struct DoorPeer {
                      verifier,
                      run_at_the_door(),
                      std::make_unique<SecretAuthorizer>(Bytes(16, 7)),
-                     1s,
+                     990ms,
                      peers_max,
                      {},
                      {.own_status =
@@ -190,6 +191,7 @@ TEST(Membership, of_what_a_status_tells_only_the_sound_is_believed) {
     const auto told = [&](double loss, double progress) {
         teller.status.loss = loss;
         teller.status.progress = progress;
+        ++teller.status.samples;
         teller.membership.push_now();
         world.run_for(500ms);
         return host.membership.find(teller.id())->status;
@@ -202,12 +204,114 @@ TEST(Membership, of_what_a_status_tells_only_the_sound_is_believed) {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
     for (const double wrong : {none, infinity, -infinity, -1.0, 1e300}) {
         const Status status = told(wrong, wrong);
-        EXPECT_EQ(status.sequence, teller.status.sequence);
+        EXPECT_EQ(status.samples, teller.status.samples);
         EXPECT_EQ(status.loss, 0) << wrong;
         EXPECT_GE(status.progress, 0) << wrong;
         EXPECT_LE(status.progress, 1) << wrong;
     }
     for (DoorPeer* peer : {&host, &teller}) world.run_task(peer->membership.stop());
+}
+
+// Two members that have met; both push at whole seconds, and what they say is looked at.
+struct TwoWhoTalk {
+    explicit TwoWhoTalk(std::uint64_t seed)
+        : world(seed), left(world.add_node()), right(world.add_node()) {
+        EXPECT_TRUE(meet(world, right, left));
+        world.run_for(10s);
+        world.on_send([this](const sim::World::Outgoing& sent) { look_at(sent); });
+    }
+    ~TwoWhoTalk() {
+        for (DoorPeer* peer : {&left, &right}) world.run_task(peer->membership.stop());
+    }
+    void look_at(const sim::World::Outgoing& sent) {
+        if (sent.method != status_method) return;
+        if (!sent.is_answer) {
+            ++pushes;
+            if (sent.from == 1 && garbles) sent.payload.assign(7, 0xff);
+            return;
+        }
+        const auto reply = wire::decode<HelloMessage>(sent.payload);
+        if (reply && reply->statuses.empty()) ++empty_replies;
+    }
+    const KnownPeer& right_at_left() const { return *left.membership.find(right.id()); }
+    // The right one has pushed at the whole second; so long after, something changes and the left
+    // one pushes. Does the right one answer with its status?
+    bool answers_in_full(
+        Duration after, const std::function<void(Status&)>& change = [](Status&) {}) {
+        const auto past = world.now().since_start.count() % Duration(1s).count();
+        world.run_for(Duration(1s) - Duration(past) + after);
+        change(right.status);
+        const int before = empty_replies;
+        left.membership.push_now();
+        world.run_for(50ms);
+        return empty_replies == before;
+    }
+
+    sim::World world;
+    DoorPeer left;
+    DoorPeer right;
+    int pushes = 0;
+    int empty_replies = 0;
+    bool garbles = false;  // the right one's pushes
+};
+
+TEST(Membership, two_that_push_at_once_tell_each_other_once) {
+    TwoWhoTalk talk(9);
+    talk.world.run_for(20s);
+    EXPECT_GE(talk.pushes, 38);
+    EXPECT_EQ(talk.empty_replies, talk.pushes);
+    EXPECT_EQ(talk.right_at_left().status.sequence, talk.right.status.sequence);
+    EXPECT_LE(talk.world.now() - talk.right_at_left().received, Duration(1s));
+}
+
+TEST(Membership, a_reply_is_empty_only_where_a_push_told_the_same_a_moment_before) {
+    TwoWhoTalk talk(10);
+    EXPECT_FALSE(talk.answers_in_full(50ms));
+    EXPECT_LE(talk.world.now() - talk.right_at_left().received, Duration(50ms)) << "it is there";
+    EXPECT_TRUE(talk.answers_in_full(600ms)) << "long ago";
+    const auto is_news = [&](const std::function<void(Status&)>& change) {
+        return talk.answers_in_full(50ms, change);
+    };
+    EXPECT_TRUE(is_news([](Status& status) { status.phase = Phase::averaging; }));
+    EXPECT_EQ(talk.right_at_left().status.phase, Phase::averaging);
+    EXPECT_TRUE(is_news([](Status& status) { ++status.step; }));
+    EXPECT_TRUE(is_news([](Status& status) { status.certificate.bytes[0] ^= 1; }));
+    EXPECT_TRUE(is_news([](Status& status) { status.samples = 6; })) << "handed in";
+    EXPECT_TRUE(is_news([](Status& status) { status.phase = Phase::computing; }));
+    EXPECT_FALSE(is_news([](Status& status) { status.samples = 7; })) << "extrapolated";
+    EXPECT_TRUE(is_news([](Status& status) { status.samples = 3; })) << "thrown away";
+    EXPECT_TRUE(is_news([](Status& status) { status.upload_bytes_per_s = 1e6; }));
+    talk.garbles = true;
+    EXPECT_TRUE(talk.answers_in_full(50ms)) << "the push came to nothing";
+}
+
+TEST(Membership, a_step_applied_and_the_next_one_begun_are_told_at_once) {
+    TwoWhoTalk talk(11);
+    talk.right.status.phase = Phase::averaging;
+    const auto pushes_of = [&](const auto& change) {
+        const int before = talk.pushes;
+        change(talk.right.status);
+        talk.world.run_for(100ms);
+        return talk.pushes - before;
+    };
+    talk.world.run_for(1s);
+    const auto apply = [&](Status& status) {
+        ++status.step;
+        talk.right.membership.push_now();
+    };
+    EXPECT_EQ(pushes_of([&](Status& status) {
+                  apply(status);
+                  status.phase = Phase::computing;
+                  talk.right.membership.push_now();
+              }),
+              1);
+    EXPECT_EQ(talk.right_at_left().status.phase, Phase::computing);
+    EXPECT_EQ(talk.right_at_left().status.step, talk.right.status.step);
+    talk.right.status.phase = Phase::averaging;
+    talk.right.membership.push_now();
+    talk.world.run_for(100ms);
+    EXPECT_EQ(pushes_of(apply), 1) << "alone it follows by itself";
+    EXPECT_EQ(talk.right_at_left().status.step, talk.right.status.step);
 }
 
 }  // namespace

@@ -108,6 +108,7 @@ bool PeerTable::admit(const PeerId& peer) {
     known.next_meeting = TimePoint{};
     known.tries = 0;
     if (known.member) return false;
+    known.told.reset();  // by another connection, to another process perhaps
     set_member(known, true);
     return true;
 }

@@ -10,6 +10,7 @@
 
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,12 @@ inline constexpr Duration idle_place_for = std::chrono::seconds(120);
 inline constexpr double newcomers_burst = 256;
 inline constexpr double newcomers_per_s = 2;
 
+// A member has this of us by our last push, or gets it now.
+struct Told {
+    Status status;
+    TimePoint at;
+};
+
 struct KnownPeer {
     Status status;
     double samples_per_s_most = 0;  // that it ever told
@@ -37,6 +44,7 @@ struct KnownPeer {
     TimePoint status_at;            // when this status came
     TimePoint received;             // when it last said anything itself
     TimePoint first_heard_of;
+    std::optional<Told> told;    // none: nothing, or nobody knows whether it came
     TimePoint told_of_another;   // when it was last told the status of another peer
     TimePoint next_meeting;      // not before; of one that is no member
     TimePoint shows_again;       // not before: it is asked for a fresher credential

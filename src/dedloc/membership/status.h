@@ -71,6 +71,10 @@ struct Status {
     std::string version;
     bool lets_in = false;  // an organiser's: it renews tokens
 
+    // Others would decide nothing else by `later`, which it says a moment after this: what grows
+    // while it computes they extrapolate (BatchProgress).
+    bool says_as_much_as(const Status& later) const;
+
     // It has no state yet.
     bool is_newcomer() const { return phase == Phase::starting || phase == Phase::downloading; }
     // A trainer that has the state its newest certificate leads to.

@@ -15,9 +15,11 @@ namespace {
 
 constexpr std::string_view status_domain = "dedloc-status";
 constexpr Duration push_patience = 2s;
-constexpr std::size_t told_at_once = 2;  // statuses in a reply
-constexpr Duration told_pause = 1s;      // between two of others
-constexpr Duration newcomer_for = 5s;    // told of before others
+constexpr Duration between_steps = 2ms;   // at most, from one applied to the next one begun
+constexpr std::size_t told_at_once = 2;   // statuses in a reply
+constexpr Duration newcomers_pause = 1s;  // between two newcomers that somebody is told of
+constexpr Duration others_pause = 2s;     // between two of others
+constexpr Duration newcomer_for = 5s;     // told of before others
 constexpr Duration own_status_age_max = 50ms;
 // An honest one has less than 3 KiB: its addresses.
 constexpr std::size_t signed_status_bytes_max = 6u << 10;
@@ -63,6 +65,7 @@ StatusGossip::StatusGossip(runtime::Node node,
                            PeerTable& table,
                            Random& random,
                            runtime::Scope& scope,
+                           Duration interval,
                            Callbacks callbacks)
     : node_(node),
       host_(host),
@@ -71,13 +74,15 @@ StatusGossip::StatusGossip(runtime::Node node,
       table_(table),
       random_(random),
       scope_(scope),
+      told_lately_(interval / 10),
       callbacks_(std::move(callbacks)) {}
 
 const Bytes& StatusGossip::own_signed_status() {
     if (!own_status_.empty() && node_.clock.now() - own_status_at_ <= own_status_age_max)
         return own_status_;
     SignedStatus message;
-    message.payload = wire::encode(callbacks_.own_status());
+    own_ = callbacks_.own_status();
+    message.payload = wire::encode(own_);
     message.signature = signer_.sign(status_domain, message.payload);
     own_status_ = wire::encode(message);
     own_status_at_ = node_.clock.now();
@@ -156,41 +161,71 @@ Task<Result<Bytes>> StatusGossip::on_push(PeerId from, Bytes request) {
     if (!table_.is_member(from)) co_return not_greeted();
     DEDLOC_CO_TRY_VOID(take(request, &from));
     if (auto twice = key_used_twice(from)) co_return *std::move(twice);
-    const TimePoint now = node_.clock.now();
     KnownPeer& asker = table_.entry_of(from);
+    const Bytes* const another = status_to_tell(asker);
     HelloMessage reply;
-    reply.statuses.push_back(own_signed_status());
-    if (now >= asker.told_of_another + told_pause) {
-        if (const Bytes* another = status_to_tell(from)) reply.statuses.push_back(*another);
-        asker.told_of_another = now;
-    }
+    if (another != nullptr || !knows_already(asker)) reply.statuses.push_back(own_signed_status());
+    if (another != nullptr) reply.statuses.push_back(*another);
     co_return wire::encode(reply);
+}
+
+bool StatusGossip::knows_already(const KnownPeer& asker) {
+    if (!asker.told || node_.clock.now() - asker.told->at >= told_lately_) return false;
+    (void)own_signed_status();
+    return asker.told->status.says_as_much_as(own_);
 }
 
 // Picks a newcomer's, if there is one, else any other member's. Drawn, as a peer that asks in turn
 // and is answered in turn might hear of the same few for ever.
-const Bytes* StatusGossip::status_to_tell(const PeerId& asker) {
+const Bytes* StatusGossip::status_to_tell(KnownPeer& asker) {
     const TimePoint now = node_.clock.now();
+    if (now < asker.told_of_another + newcomers_pause) return nullptr;
     std::vector<const Bytes*> newcomers;
     std::vector<const Bytes*> others;
     for (const auto& [peer, known] : table_.all()) {
-        if (!known.member || peer == asker || known.signed_status.empty()) continue;
+        if (!known.member || &known == &asker || known.signed_status.empty()) continue;
         const bool is_new = now < known.first_heard_of + newcomer_for;
         (is_new ? newcomers : others).push_back(&known.signed_status);
     }
+    if (newcomers.empty() && now < asker.told_of_another + others_pause) return nullptr;
+    asker.told_of_another = now;
     const std::vector<const Bytes*>& from = newcomers.empty() ? others : newcomers;
     return from.empty() ? nullptr : from[random_.below(from.size())];
+}
+
+// Until the push has failed the member has it: it is on its way.
+void StatusGossip::note_told(const PeerId& peer) {
+    if (KnownPeer* const known = table_.find(peer)) known->told = {own_, node_.clock.now()};
 }
 
 void StatusGossip::take_reply(ByteView reply, const PeerId& from) {
     const auto statuses = wire::decode<HelloMessage>(reply);
     if (!statuses) return;
+    // It has nothing new to say, and is there.
+    if (KnownPeer* const known = table_.find(from)) known->received = node_.clock.now();
     for (std::size_t i = 0; i < statuses->statuses.size() && i < told_at_once; ++i)
         (void)take(statuses->statuses[i], i == 0 ? &from : nullptr);
 }
 
-// Signed when there is somebody to be told: alone, phases change many times a second.
+// A step is applied in one moment and the next one begun in the next: that is one thing to tell.
+// News of samples is never late, as a contribution is judged by it.
 void StatusGossip::push_to_all() {
+    const Status status = callbacks_.own_status();
+    const bool goes_on_at_once = own_.phase == Phase::averaging &&
+                                 status.phase == Phase::averaging && status.step > own_.step;
+    if (!goes_on_at_once) return push_to_each();
+    own_status_.clear();
+    if (!std::exchange(push_is_due_, true)) scope_.spawn("push soon", push_soon());
+}
+
+Task<void> StatusGossip::push_soon() {
+    co_await node_.clock.sleep_for(between_steps);
+    if (push_is_due_) push_to_each();
+}
+
+// Signed when there is somebody to be told: alone, phases change many times a second.
+void StatusGossip::push_to_each() {
+    push_is_due_ = false;
     own_status_.clear();
     for (const auto& [peer, known] : table_.all()) {
         if (!known.member) continue;
@@ -207,12 +242,16 @@ Task<void> StatusGossip::push_to(PeerId peer) {
     while (again) {
         pushing_[peer] = false;
         Bytes status = own_signed_status();
+        note_told(peer);
         const TimePoint deadline = node_.clock.now() + push_patience;
         auto reply = co_await host_.call(peer, status_method, std::move(status), deadline);
         again = pushing_[peer] && reply.has_value();
-        if (reply)
+        if (reply) {
             take_reply(*reply, peer);
-        else if (reply.error().kind() == ErrorKind::denied)
+            continue;
+        }
+        if (KnownPeer* const known = table_.find(peer)) known->told.reset();
+        if (reply.error().kind() == ErrorKind::denied)
             callbacks_.on_forgotten_by(peer);
         else if (reply.error().kind() == ErrorKind::conflict)
             callbacks_.on_key_used_twice(reply.error());

@@ -1,9 +1,13 @@
 // StatusGossip: tells members how this peer is doing, and hears how they are.
 //
 // Peers push their signed statuses to each other, and each reply brings the other's back: a peer
-// that has just ended a step learns at once how far the others are. One status a second of somebody
-// else comes in replies, newcomers first, so that two who join at once meet. (Not more: a status is
-// 0.4 KB, and each of forty peers at home answers eighty a second.)
+// that has just ended a step learns at once how far the others are. A reply is empty where our own
+// push has told the same a moment before, or does so now: members that end a step together push to
+// each other at once, and every status went over a line twice. (Not long before: by samples that
+// are told late a batch ends later at one peer than at another.) Now and then the status of
+// somebody else comes in replies: newcomers' once a second, so that two who join at once meet,
+// others' every two. (Not more: a status is 0.4 KB, and each of forty peers at home answers eighty
+// a second.)
 //
 // Thread: the network thread. Messages: hello_message.h.
 
@@ -38,7 +42,7 @@ class StatusGossip {
         std::function<void(const Error&)> on_key_used_twice = [](const Error&) {};
     };
 
-    // Tasks run in `scope`, which ends before this.
+    // Tasks run in `scope`, which ends before this. `interval`: between two pushes, about.
     StatusGossip(runtime::Node node,
                  p2p::Host& host,
                  const security::Signer& signer,
@@ -46,6 +50,7 @@ class StatusGossip {
                  PeerTable& table,
                  Random& random,
                  runtime::Scope& scope,
+                 Duration interval,
                  Callbacks callbacks);
 
     // The newest one that was signed, if it is hardly old: nobody tells two from another.
@@ -60,16 +65,20 @@ class StatusGossip {
     void push_to_all();
     // Two processes seem to have this peer's key; each is told when it says something. None: no.
     std::optional<Error> key_used_twice(const PeerId& peer) const;
-    bool is_pushing() const { return !pushing_.empty(); }
+    bool is_pushing() const { return push_is_due_ || !pushing_.empty(); }
 
   private:
     void look_for_a_second(KnownPeer& known, std::uint64_t sequence) const;
+    Task<void> push_soon();
+    void push_to_each();
     Task<void> push_to(PeerId peer);
     bool is_old(const KnownPeer& known,
                 std::uint64_t incarnation,
                 std::uint64_t sequence,
                 bool from_itself) const;
-    const Bytes* status_to_tell(const PeerId& asker);
+    const Bytes* status_to_tell(KnownPeer& asker);
+    bool knows_already(const KnownPeer& asker);
+    void note_told(const PeerId& peer);
     void take_reply(ByteView reply, const PeerId& from);
 
     runtime::Node node_;
@@ -79,8 +88,11 @@ class StatusGossip {
     PeerTable& table_;
     Random& random_;
     runtime::Scope& scope_;
+    Duration told_lately_;
     Callbacks callbacks_;
     std::map<PeerId, bool> pushing_;  // true: something newer waits to be pushed
+    bool push_is_due_ = false;        // all are to be told in a moment
+    Status own_;                      // the last that was signed
     Bytes own_status_;                // signed
     TimePoint own_status_at_;
 };
