@@ -166,6 +166,32 @@ class ProcessesTest(Folder):
         steps_of(host, 5)
         self.assertIn("\nstate ", "\n" + self.end(host)[0])
 
+    def light_run_file(self) -> str:
+        """Steps of each peer's own, sparse rounds, made while peers compute on."""
+        path = Path(self.run_file(target=4096, steps=0))
+        path.write_text(path.read_text().replace('"fp32"', '"sparse"\ndelayed = true') +
+                        '[local]\nbatch = 256\n[local.optimizer]\nkind = "adamw"\n'
+                        '[local.schedule]\npeak = 0.003\n')
+        return str(path)
+
+    def test_light_peers_have_one_state_after_every_step_and_after_a_kill(self):
+        host = python_peer(self.light_run_file(), f"{self.folder}/a", peers=2)
+        join = join_string(host)
+        guest = python_peer(join, f"{self.folder}/b", peers=2)
+        steps_of(guest, 5)
+        guest.kill()
+        guest.communicate(timeout=SECONDS)
+        before = cpp_hashes(f"{self.folder}/b")
+        steps_of(host, 3)
+        guest = python_peer(join, f"{self.folder}/b", peers=2)
+        steps_of(guest, 5)
+        _, output = self.end(host, guest)
+        after = cpp_hashes(f"{self.folder}/b")
+        hosts = cpp_hashes(f"{self.folder}/a")
+        self.expect_one_state(hosts, before)
+        self.expect_one_state(hosts, {step: after[step] for step in after.keys() - before.keys()})
+        self.expect_one_state(hosts, python_hashes(output))
+
     def test_a_stopped_peer_catches_up(self):
         host = python_peer(self.run_file(target=4096, steps=0), f"{self.folder}/a", peers=3)
         join = join_string(host)
