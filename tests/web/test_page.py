@@ -422,6 +422,8 @@ class Page(unittest.TestCase):
         for step, loss in self.browser.ask("points", "loss"):
             self.assertEqual(loss, steps[step]["loss"])
         self.assertTrue(self.browser.ask("people"))
+        self.assertEqual(self.browser.ask("texts", "#pictures pre"),
+                         ["كان يا ما كان", "Once upon <b>a time"])
         for part in ("#control", "#replay", "#pause"):
             self.assertFalse(self.browser.ask("shown", part))
         if pictures:

@@ -79,7 +79,9 @@ Ok write_page(const std::string& folder, const std::string& path) {
     const auto replay = web::Replay::open(folder, run, std::string(base::release));
     if (!replay) return {};
     (*replay)->to_end();
-    return write_public_file(path, web::saved_page((*replay)->store()));
+    return write_public_file(
+        path,
+        web::saved_page((*replay)->store(), folder + "/" + std::string(web::sheets_folder_name)));
 }
 
 Ok write_report(const ReportOptions& options) {

@@ -47,6 +47,8 @@ struct Replay::State {
     RunStore store;
     monitor::RunModel model;
     std::size_t shown = 0;
+    std::uint64_t step = 0;  // of the newest that is shown
+    Sheets sheets;
     std::mutex mutex;
     std::condition_variable wake;
     ReplayAt place;
@@ -60,6 +62,7 @@ void Replay::State::tell() {
     look.view = model.view();
     look.now = place.at;
     look.replay = place;
+    look.sheets = sheets.until(step);
     store.update(std::move(look));
 }
 
@@ -68,6 +71,7 @@ void Replay::State::show_until(WallSeconds at) {
     for (; shown < events.size() && events[shown].time <= at; ++shown) {
         model.add(events[shown]);
         store.record(events[shown]);
+        if (const auto* made = events[shown].as<events::StepMade>()) step = made->step;
         if (++count % events_at_once == 0) tell();
     }
     place.at = std::min(at, place.to);
@@ -78,6 +82,7 @@ void Replay::State::show_until(WallSeconds at) {
 void Replay::State::jump_to(WallSeconds at) {
     if (at < place.at) {
         store.reset();
+        step = 0;
         model = monitor::RunModel(run, {}, events.front().time);
         shown = 0;
     }
@@ -152,6 +157,7 @@ Result<std::unique_ptr<Replay>> Replay::open(const std::string& folder,
     place.to = state->events.back().time;
     place.at = place.from;
     place.speed = speed > 0 ? speed : std::max(1.0, (place.to - place.from) / replay_usual_s);
+    state->sheets = sheets_in(folder + "/" + std::string(sheets_folder_name));
     // A folder without certificates has no ledger.
     if (const auto history = monitor::read_history(folder)) state->store.add_history(*history);
     state->show_until(place.from);

@@ -1,9 +1,13 @@
 #include "dedloc/web/saved_page.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "dedloc/base/bytes.h"
 #include "dedloc/base/check.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/web/page_files.h"
+#include "dedloc/web/sheets.h"
 
 namespace dedloc::web {
 namespace {
@@ -59,20 +63,43 @@ std::string scripts_map() {
 // No text that a peer chose ends the element that it stands in.
 std::string harmless(std::string json) { return replaced(std::move(json), "<", "\\u003c"); }
 
-std::string told_by(RunStore& store) {
-    return harmless(
-        fmt::format(R"({{"run":{},"peers":{},"series":{},"rounds":{},"flows":{},"events":{}}})",
-                    store.run_json(),
-                    store.peers_json(),
-                    store.series_json(),
-                    store.rounds_json(),
-                    store.flows_json(),
-                    store.events_json(0, kept_events_max)));
+// "data:image/png;base64,…"
+std::string data_address(const SheetFile& sheet) {
+    const std::string url = base::to_base64url(as_bytes(sheet.bytes));
+    return fmt::format(
+        "data:{};base64,{}", sheet.content_type, replaced(replaced(url, "-", "+"), "_", "/"));
+}
+
+// {"150.png": "data:…", "150.txt": words}
+nlohmann::ordered_json sheets_json(const std::string& folder) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::object();
+    const auto put = [&](std::uint64_t step, std::string_view ending, bool is_text) {
+        const std::string name = fmt::format("{}{}", step, ending);
+        const auto sheet = read_sheet(folder, name);
+        if (!sheet || sheet->bytes.size() > saved_sheet_bytes_max) return;
+        json[name] = is_text ? sheet->bytes : data_address(*sheet);
+    };
+    const Sheets sheets = sheets_in(folder);
+    for (const std::uint64_t step : sheets.pictures) put(step, ".png", false);
+    for (const std::uint64_t step : sheets.texts) put(step, ".txt", true);
+    return json;
+}
+
+std::string told_by(RunStore& store, const std::string& sheets_folder) {
+    return harmless(fmt::format(
+        R"({{"run":{},"peers":{},"series":{},"rounds":{},"flows":{},"events":{},"sheets":{}}})",
+        store.run_json(),
+        store.peers_json(),
+        store.series_json(),
+        store.rounds_json(),
+        store.flows_json(),
+        store.events_json(0, kept_events_max),
+        monitor::json_line(sheets_json(sheets_folder))));
 }
 
 }  // namespace
 
-std::string saved_page(RunStore& store) {
+std::string saved_page(RunStore& store, const std::string& sheets_folder) {
     std::string page = file_text("index.html");
     const auto put = [&page](std::string_view what, const std::string& by) {
         const std::size_t at = page.find(what);
@@ -93,7 +120,7 @@ std::string saved_page(RunStore& store) {
                     R"(<script type="importmap">{}</script>)"
                     "\n"
                     R"(<script type="module">import "dedloc/page.js";</script>)",
-                    told_by(store),
+                    told_by(store, sheets_folder),
                     scripts_map()));
     return page;
 }

@@ -1,7 +1,8 @@
 // A saved page: the web page of a run as one file that shows it without a server: the page's own
 // files and what its store knows now. It asks nothing of anybody; a browser opens it from a disk.
 //
-// Thread: any. Cost: what the store keeps, as text (RunStore's limits).
+// Thread: any. Cost: what the store keeps, as text (RunStore's limits). Limits: a sheet of at most
+// saved_sheet_bytes_max, or it is left out.
 
 #pragma once
 #include <string>
@@ -10,6 +11,9 @@
 
 namespace dedloc::web {
 
-std::string saved_page(RunStore& store);
+inline constexpr std::size_t saved_sheet_bytes_max = 2u << 20;
+
+// `sheets_folder`: what there is of prompts goes with it; empty: nothing.
+std::string saved_page(RunStore& store, const std::string& sheets_folder = {});
 
 }  // namespace dedloc::web

@@ -1,7 +1,10 @@
 #include "dedloc/web/saved_page.h"
 
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "dedloc/web/page_files.h"
 #include "dedloc/web/web_testing.h"
@@ -39,6 +42,21 @@ TEST(SavedPage, it_has_what_the_store_knows_and_asks_nothing_of_anybody) {
     // The page's own namespace of pictures is a name, not an address.
     for (const char* outside : {"src=\"", "href=\"style", "https://"})
         EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+}
+
+TEST(SavedPage, what_became_of_prompts_goes_with_it) {
+    std::string pattern = ::testing::TempDir() + "dedloc-saved-XXXXXX";
+    const std::string folder = ::mkdtemp(pattern.data());
+    // Bytes whose base64 has both letters that a URL's lacks.
+    std::ofstream(folder + "/step-5.png") << "\xfb\xef\xbe\xff";
+    std::ofstream(folder + "/step-7.txt") << "</script> once";
+    std::ofstream(folder + "/step-9.txt") << std::string(saved_sheet_bytes_max + 1, 'x');
+    RunStore store(testing::facts(Mode::replay));
+    const json sheets = json::parse(script(saved_page(store, folder), R"(id="saved")"))["sheets"];
+    EXPECT_EQ(sheets["5.png"], "data:image/png;base64,++++/w");
+    EXPECT_EQ(sheets["7.txt"], "</script> once");
+    EXPECT_EQ(sheets.size(), 2u);
+    std::filesystem::remove_all(folder);
 }
 
 TEST(SavedPage, every_script_is_in_its_map_and_calls_only_those) {

@@ -49,6 +49,14 @@ Sheets sheets_in(const std::string& folder) {
     return sheets;
 }
 
+Sheets Sheets::until(std::uint64_t step) const {
+    Sheets before = *this;
+    const auto is_later = [step](std::uint64_t one) { return one > step; };
+    std::erase_if(before.pictures, is_later);
+    std::erase_if(before.texts, is_later);
+    return before;
+}
+
 Result<SheetFile> read_sheet(const std::string& folder, std::string_view name) {
     const auto picture = step_of(name, picture_ending);
     const auto step = picture ? picture : step_of(name, text_ending);

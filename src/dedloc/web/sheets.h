@@ -13,7 +13,8 @@
 
 namespace dedloc::web {
 
-inline constexpr std::size_t sheets_shown_max = 12;  // of either kind, the newest
+inline constexpr std::size_t sheets_shown_max = 12;                // of either kind, the newest
+inline constexpr std::string_view sheets_folder_name = "prompts";  // in a peer's folder
 inline constexpr std::size_t picture_bytes_max = 16u << 20;
 inline constexpr std::size_t sheet_text_bytes_max = 1u << 20;
 
@@ -21,6 +22,8 @@ struct Sheets {
     std::vector<std::uint64_t> pictures{};  // steps, in order
     std::vector<std::uint64_t> texts{};
 
+    // Those that there were at a step.
+    Sheets until(std::uint64_t step) const;
     bool empty() const { return pictures.empty() && texts.empty(); }
 };
 Sheets sheets_in(const std::string& folder);

@@ -38,6 +38,9 @@ TEST_F(SheetsTest, the_newest_of_each_kind_are_found_in_order) {
     EXPECT_EQ(sheets.texts.front(), 90u);
     EXPECT_EQ(sheets.texts.back(), 200u);
     EXPECT_TRUE(sheets_in(folder_ + "/none").empty());
+    EXPECT_EQ(sheets.until(100).texts, (std::vector<std::uint64_t>{90, 100}));
+    EXPECT_EQ(sheets.until(99).pictures, (std::vector<std::uint64_t>{7}));
+    EXPECT_TRUE(sheets.until(6).empty());
 }
 
 TEST_F(SheetsTest, only_sheets_are_read) {

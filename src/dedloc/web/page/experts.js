@@ -4,7 +4,7 @@
 import { by, make, name, setText, show } from "./dom.js";
 import { duration, number } from "./format.js";
 import { listen, nameOf, store } from "./store.js";
-import { askText, withToken } from "./stream.js";
+import { pictureOf, wordsOf } from "./stream.js";
 import { Table } from "./table.js";
 
 const tiles_max = 512;
@@ -97,14 +97,14 @@ const captioned = (step, ...shown) =>
 
 function picture(step) {
   const words = `What the model draws of the prompts at step ${step}`;
-  const image = { src: withToken(`api/prompts/${step}.png`), alt: words, loading: "lazy" };
+  const image = { src: pictureOf(`${step}.png`), alt: words, loading: "lazy" };
   return captioned(step, make("img", image));
 }
 
 // Answers are words of a model: shown as they are, in their own direction.
 function text(step) {
   const answers = make("pre", { dir: "auto", tabindex: 0, "aria-label": `Answers, step ${step}` });
-  askText(`api/prompts/${step}.txt`).then((words) => setText(answers, words));
+  wordsOf(`${step}.txt`).then((words) => setText(answers, words));
   return captioned(step, answers);
 }
 

@@ -23,6 +23,7 @@ function takeToken() {
 }
 
 const saved = document.getElementById("saved");
+let sheets = null; // of a page that was saved
 const token = takeToken();
 const bearer = { Authorization: `Bearer ${token}` };
 
@@ -39,8 +40,13 @@ async function ask(path, signal) {
   throw answer.status === 401 || answer.status === 403 ? new Refused(why) : new Error(why);
 }
 
-// A text of the run's; empty: it is not there any more.
-export async function askText(path) {
+// What became of prompts: "150.png" is a picture's address, "150.txt" a promise of words, which are
+// empty where it is not there any more.
+export const pictureOf = (name) =>
+  sheets ? (sheets[name] ?? "data:,") : withToken(`api/prompts/${name}`);
+export const wordsOf = async (name) => (sheets ? (sheets[name] ?? "") : askText(`api/prompts/${name}`));
+
+async function askText(path) {
   try {
     const answer = await fetch(path, { headers: bearer, cache: "no-store" });
     return answer.ok ? await answer.text() : "";
@@ -93,7 +99,8 @@ export class Stream {
 
   // A page that was saved has all that there is, and nobody to ask.
   showSaved() {
-    const { run, peers, series, rounds, flows, events } = JSON.parse(saved.textContent);
+    const { run, peers, series, rounds, flows, events, ...more } = JSON.parse(saved.textContent);
+    sheets = more.sheets;
     from.store.stopped_at = run.now;
     from.takeEvents(events);
     from.takeRun({ ...run, may: [], replay: null });
