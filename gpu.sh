@@ -12,7 +12,7 @@ source tools/needs.sh
 
 own=build/pytorch/bin/python3
 
-# Its folder, if that PyTorch is one to build with.
+# The folder of a PyTorch, if that is one to build with.
 torch_of() {
     "$1" - 2>/dev/null <<'PY'
 import sys, torch

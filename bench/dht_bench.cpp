@@ -47,7 +47,7 @@ struct Arguments {
     std::string security = "tls";
 };
 
-constexpr Duration patience = std::chrono::seconds(20);
+constexpr Duration timeout = std::chrono::seconds(20);
 
 double resident_bytes() {
     long pages = 0;
@@ -189,7 +189,7 @@ class Part {
         gone.set_value();
     }
     double now() const { return to_seconds(clock_->now() - TimePoint()); }
-    TimePoint soon() const { return clock_->now() + patience; }
+    TimePoint soon() const { return clock_->now() + timeout; }
 
     Task<void> add_one() {
         auto member = std::make_unique<Member>(

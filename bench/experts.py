@@ -28,11 +28,11 @@ def options_of(sizes: dict, **more) -> list[str]:
     return [word for name, value in {**sizes, **more}.items() for word in (f"--{name}", str(value))]
 
 
-def last_object(command: list[str], patience: float = 180, **how) -> dict:
+def last_object(command: list[str], timeout: float = 180, **how) -> dict:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True,
                                **how)
     try:
-        out, _ = process.communicate(timeout=patience)
+        out, _ = process.communicate(timeout=timeout)
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)  # with hivemind's daemons
         process.wait()
@@ -73,10 +73,10 @@ class Hivemind:
         environment = {**os.environ, "LD_PRELOAD": str(OPENBLAS), "HIVEMIND_LOGLEVEL": "ERROR"}
         command = [str(self.partner.home / "venv/bin/python"), str(script),
                    *options_of(sizes, seconds=seconds, clients=clients)]
-        # Its server, forked from a process with threads, does not start once in some eight times.
+        # The server, forked from a process with threads, does not start once in some eight times.
         for _ in range(3):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                return last_object(command, patience=45 + 3 * seconds, env=environment,
+                return last_object(command, timeout=45 + 3 * seconds, env=environment,
                                    stderr=subprocess.DEVNULL)
         raise partners.Unavailable("hivemind's server did not start in three attempts")
 

@@ -39,9 +39,9 @@ double median_seconds(int calls, const std::function<bool()>& call) {
     return seconds[static_cast<std::size_t>(calls / 2)];
 }
 
-planner::PlanQuestion random_network(std::size_t peers_count) {
+planner::LoadQuestion random_network(std::size_t peers_count) {
     Random random(1);
-    planner::PlanQuestion question{.elements_count = elements_count,
+    planner::LoadQuestion question{.elements_count = elements_count,
                                    .part_elements_min = part_elements_min};
     for (std::size_t i = 0; i < peers_count; ++i)
         question.peers.push_back({.name = fmt::format("peer-{}", i),
@@ -58,13 +58,13 @@ struct Times {
     double full_s = 0;
 };
 
-std::vector<planner::PeerRates> rates_of(const planner::PlanQuestion& question) {
+std::vector<planner::PeerRates> rates_of(const planner::LoadQuestion& question) {
     std::vector<planner::PeerRates> peers;
     for (const planner::PlanPeer& peer : question.peers) peers.push_back(peer.rates);
     return peers;
 }
 
-Times time_plans(const planner::PlanQuestion& question, int calls) {
+Times time_plans(const planner::LoadQuestion& question, int calls) {
     const std::vector<planner::PeerRates> peers = rates_of(question);
     Times times;
     times.split_s = median_seconds(calls, [&] {

@@ -15,7 +15,7 @@ LIGHT = (["--version"], ["--help"], ["init", "vision_classifier", "-o", "-"],
          ["join", "dedloc1mistyped"], ["host", "no-such-file.toml"], ["plan", "--setup", "A"])
 PROMISE_MS = 30.0
 FIRST_SAMPLE_S = 3.0
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 class Failed(Exception):
@@ -52,12 +52,12 @@ def first_shared_step(folder: Path) -> float | None:
 
 
 def until(what: str, ask: Callable[[], float | str | None]) -> float | str:
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while time.monotonic() < end:
         if answer := ask():
             return answer
         time.sleep(0.02)
-    raise Failed(f"{what} did not come within {PATIENCE_S:.0f} s")
+    raise Failed(f"{what} did not come within {TIMEOUT_S:.0f} s")
 
 
 def join_string(folder: Path) -> str | None:

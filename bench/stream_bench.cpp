@@ -47,7 +47,7 @@ struct Arguments {
     int count = 2000;
 };
 
-constexpr Duration patience = 120s;
+constexpr Duration timeout = 120s;
 constexpr std::size_t message_bytes = 1u << 20;
 constexpr int dials_at_once = 16;
 
@@ -132,7 +132,7 @@ struct There {
 };
 
 Task<There> ask_there(End* end, PeerId peer) {
-    const TimePoint deadline = end->clock->now() + patience;
+    const TimePoint deadline = end->clock->now() + timeout;
     auto answer = co_await end->host->call(peer, "there", Bytes(), deadline);
     const std::string text(as_text(need(std::move(answer))));
     There there;
@@ -143,13 +143,13 @@ Task<There> ask_there(End* end, PeerId peer) {
 }
 
 Task<PeerId> dial(End* end, std::string address) {
-    const TimePoint deadline = end->clock->now() + patience;
+    const TimePoint deadline = end->clock->now() + timeout;
     auto peer = co_await end->host->dial(address, deadline);
     co_return need(std::move(peer));
 }
 
 Task<void> send(End* end, PeerId peer, SharedBytes message, int count) {
-    const TimePoint deadline = end->clock->now() + patience;
+    const TimePoint deadline = end->clock->now() + timeout;
     auto opened = co_await end->host->open_stream(peer, "swallow", deadline);
     const auto stream = need(std::move(opened));
     for (int i = 0; i < count; ++i) {
@@ -185,7 +185,7 @@ Task<void> measure_stream(End* end, const Arguments* arguments) {
 
 Task<void> call_often(End* end, PeerId peer, int count) {
     for (int i = 0; i < count; ++i) {
-        const TimePoint deadline = end->clock->now() + patience;
+        const TimePoint deadline = end->clock->now() + timeout;
         auto answer = co_await end->host->call(peer, "echo", Bytes(100), deadline);
         if (!answer) fail(answer.error());
     }
@@ -216,7 +216,7 @@ Task<void> measure_rpc(End* end, const Arguments* arguments) {
 
 Task<void> dial_in_turn(End* end, std::vector<p2p::Host*> hosts, std::string address) {
     for (p2p::Host* host : hosts) {
-        const TimePoint deadline = end->clock->now() + patience;
+        const TimePoint deadline = end->clock->now() + timeout;
         auto peer = co_await host->dial(address, deadline);
         if (!peer) fail(peer.error());
         const PeerId id = *std::move(peer);

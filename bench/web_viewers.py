@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 ASKED_AT_FIRST = ("run", "peers", "series", "rounds", "flows", "events")
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 
 
 class Viewers:
@@ -26,7 +26,7 @@ class Viewers:
     def close(self) -> None:
         self._closing.set()
         for thread in self._threads:
-            thread.join(PATIENCE_S)
+            thread.join(TIMEOUT_S)
 
     def _address(self) -> re.Match | None:
         try:
@@ -46,7 +46,7 @@ class Viewers:
             time.sleep(0.05)
 
     def _read(self, host: str, port: int, token: str) -> None:
-        connection = http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
+        connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
         try:
             for name in ASKED_AT_FIRST:
                 connection.request("GET", f"/api/{name}?token={token}")

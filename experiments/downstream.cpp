@@ -26,9 +26,9 @@ namespace {
 
 constexpr std::size_t peers_of_run = 3;
 constexpr std::size_t tunings_at_once = 2;  // a process each, with one thread
-constexpr double string_patience_s = 120;   // the tokenizer is trained before
-constexpr double training_patience_s = 1800;
-constexpr double tuning_patience_s = 3600;
+constexpr double string_timeout_s = 120;    // the tokenizer is trained before
+constexpr double training_timeout_s = 1800;
+constexpr double tuning_timeout_s = 3600;
 constexpr double say_every_s = 5;
 constexpr std::size_t output_bytes_max = 1u << 20;
 constexpr auto downstream_glance = std::chrono::milliseconds(100);
@@ -264,7 +264,7 @@ Ok Downstream::pretrain(const Pretraining& training) {
                PeerProcess::start(program_, {"host", run_file, "--data", text}, folder, "peer-1"));
     peers.push_back(std::move(host));
     while (peers.front()->join_string().empty()) {
-        if (!peers.front()->process().running() || downstream_now_s() - began > string_patience_s)
+        if (!peers.front()->process().running() || downstream_now_s() - began > string_timeout_s)
             return make_error(ErrorKind::local_fault,
                               "the host of {} gave no join string: {}",
                               training.name,
@@ -305,7 +305,7 @@ Ok Downstream::train_to_the_end(const Pretraining& training,
     double told = began;
     const auto runs = [](const auto& peer) { return peer->process().running(); };
     while (std::ranges::any_of(peers, runs)) {
-        for (const auto& peer : peers) (void)peer->look();
+        for (const auto& peer : peers) (void)peer->poll();
         const PeerProcess& host = *peers.front();
         if (downstream_now_s() - told > say_every_s) {
             told = downstream_now_s();
@@ -317,15 +317,15 @@ Ok Downstream::train_to_the_end(const Pretraining& training,
                        host.steps().empty() ? 0.0 : host.steps().back().loss,
                        told - began);
         }
-        if (told - began > training_patience_s)
+        if (told - began > training_timeout_s)
             return make_error(ErrorKind::timeout,
                               "{} was not pre-trained after {:.0f} s",
                               training.name,
-                              training_patience_s);
+                              training_timeout_s);
         std::this_thread::sleep_for(downstream_glance);
     }
     for (const auto& peer : peers) {
-        (void)peer->look();
+        (void)peer->poll();
         if (peer->process().end()->exit_code != 0)
             return make_error(ErrorKind::local_fault,
                               "{} of {} failed: {}",
@@ -397,9 +397,9 @@ Ok Downstream::tune_all() {
             DEDLOC_TRY_VOID(end(tuning));
             ++ended;
         }
-        if (downstream_now_s() - began > tuning_patience_s)
+        if (downstream_now_s() - began > tuning_timeout_s)
             return make_error(
-                ErrorKind::timeout, "fine-tuning took more than {:.0f} s", tuning_patience_s);
+                ErrorKind::timeout, "fine-tuning took more than {:.0f} s", tuning_timeout_s);
         std::this_thread::sleep_for(downstream_glance);
     }
     return {};

@@ -17,7 +17,7 @@ namespace dedloc::lab {
 namespace {
 
 constexpr std::size_t file_bytes_max = 64u << 20;
-constexpr double print_patience_s = 60;
+constexpr double print_timeout_s = 60;
 constexpr const char* annotations_file = "/usr/share/unicode/cldr/common/annotations/bn.xml";
 constexpr const char* emoji_file = "/usr/share/unicode/emoji/emoji-test.txt";
 constexpr const char* printer = "/usr/bin/mod2imp";  // of SWORD modules
@@ -89,7 +89,7 @@ Result<std::string> printed(const std::string& module, const std::string& folder
                                         .error_file = output + ".err",
                                         .niceness = 0};
     DEDLOC_TRY(runtime::ChildProcess child, runtime::ChildProcess::start(options));
-    const bool ended = child.wait_for(print_patience_s);
+    const bool ended = child.wait_for(print_timeout_s);
     auto text = base::read_file(output, file_bytes_max);
     if (ended && child.end()->exit_code == 0 && text && !text->empty()) return text;
     return make_error(

@@ -119,7 +119,7 @@ class Soloist {
 
   private:
     Result<SnapshotPointer> step(const state::Snapshot& before, const StepRecord& record) {
-        const consensus::Plan& plan = record.plan;
+        const consensus::RoundPlan& plan = record.plan;
         std::vector<std::vector<float>> sums;
         for (const consensus::PlanMember& member : plan.members) {
             const auto learner = learners_.find(member.peer);
@@ -145,7 +145,7 @@ class Soloist {
     SharedBytes average(const StepRecord& record,
                         std::uint32_t part,
                         const std::vector<std::vector<float>>& sums) {
-        const consensus::Plan& plan = record.plan;
+        const consensus::RoundPlan& plan = record.plan;
         const consensus::ElementRange range = plan.parts[part].range();
         std::vector<allreduce::PartInput> inputs;
         for (std::uint32_t i = 0; i < plan.members.size(); ++i) {
@@ -182,7 +182,7 @@ double relative_distance(std::span<const float> a, std::span<const float> b) {
 
 // ---- the command --------------------------------------------------------------------------------
 
-struct CaseOutcome {
+struct RecheckOutcome {
     std::string name;
     bool bit_identical = false;
     Difference difference;
@@ -193,12 +193,12 @@ struct CaseOutcome {
     double seconds = 0;
 };
 
-Result<CaseOutcome> run_case(const Case& wanted,
-                             const EquivalenceCommand& command,
-                             const tasks::TrainingTask& task,
-                             const tasks::FashionMnist& data) {
+Result<RecheckOutcome> run_case(const Case& wanted,
+                                const EquivalenceCommand& command,
+                                const tasks::TrainingTask& task,
+                                const tasks::FashionMnist& data) {
     const auto begun = std::chrono::steady_clock::now();
-    CaseOutcome outcome;
+    RecheckOutcome outcome;
     outcome.name = wanted.name;
     DEDLOC_TRY(const run::RunFile run, run_of(wanted, command.peers));
     DEDLOC_TRY(const TemporaryFolder folder, TemporaryFolder::make());
@@ -224,7 +224,7 @@ Result<CaseOutcome> run_case(const Case& wanted,
     return outcome;
 }
 
-void print_outcome(const CaseOutcome& outcome, bool json) {
+void print_outcome(const RecheckOutcome& outcome, bool json) {
     std::FILE* out = json ? stderr : stdout;
     fmt::print(out,
                "{:<10} {}  relative {:.2g} (torch in micro-batches: {:.2g}; parameters moved by "
@@ -271,7 +271,7 @@ int run_equivalence(const EquivalenceCommand& command) {
     const auto task = tasks::make_task(config, options);
     if (!task) return exit_after(task.error());
 
-    std::map<std::string, CaseOutcome> outcomes;
+    std::map<std::string, RecheckOutcome> outcomes;
     bool identical = true;
     for (const Case& wanted : cases) {
         auto outcome = run_case(wanted, command, **task, *data);

@@ -43,7 +43,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto peers_patience = std::chrono::seconds(60);
+constexpr auto peers_timeout = std::chrono::seconds(60);
 
 Task<Result<collab::StepOutcome>> step_task(collab::Collaboration& collaboration,
                                             collab::Contribution handed_in) {
@@ -105,7 +105,7 @@ Ok Collaborators::add_peer() {
     peer->service = &peer->node->add<collab::CollaborationService>(*peer->node);
     DEDLOC_TRY(peer->learner, task_.learner(peer->node->id()));
     recording_.peers.push_back(peer->node->id());
-    collab::Options options;
+    collab::CollaborationOptions options;
     options.run = run_;
     options.layout = peer->learner->layout();
     options.name = fmt::format("peer-{}", peers_.size() + 1);
@@ -123,7 +123,7 @@ Ok Collaborators::add_peer() {
         const std::string join =
             host.node().run_on_network_thread([&] { return host.collaboration().join_string(); });
         DEDLOC_TRY(const collab::Invitation invitation,
-                   collab::fetch_invitation(*peer->node, join, peers_patience));
+                   collab::fetch_invitation(*peer->node, join, peers_timeout));
         options.bootstrap = invitation.bootstrap;
         options.secret = invitation.secret;
     }
@@ -134,7 +134,7 @@ Ok Collaborators::add_peer() {
 
 // Every peer knows every other one at this step: then a round's leader waits for all of them.
 Ok Collaborators::wait_until_all_stand_at(std::uint64_t step) const {
-    const auto deadline = std::chrono::steady_clock::now() + peers_patience;
+    const auto deadline = std::chrono::steady_clock::now() + peers_timeout;
     for (const auto& peer : peers_) {
         for (;;) {
             const collab::CollaborationService& service = *peer->service;
@@ -151,7 +151,7 @@ Ok Collaborators::wait_until_all_stand_at(std::uint64_t step) const {
                                   here,
                                   peers_.size(),
                                   step,
-                                  peers_patience.count());
+                                  peers_timeout.count());
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
         }
     }
@@ -199,7 +199,7 @@ Result<StepRecord> Collaborators::newest_record() const {
     DEDLOC_TRY(record.decision, wire::decode<consensus::Decision>(certificate.decision));
     if (record.decision.kind != consensus::DecisionKind::commit)
         return make_error(ErrorKind::conflict, "a step was not a commit");
-    DEDLOC_TRY(record.plan, wire::decode<consensus::Plan>(record.decision.plan));
+    DEDLOC_TRY(record.plan, wire::decode<consensus::RoundPlan>(record.decision.plan));
     for (const auto& peer : peers_) record.states.push_back(peer->states.back());
     return record;
 }

@@ -24,7 +24,7 @@ constexpr std::uint64_t micro_batch = 64;
 // One step of the collaboration, as its certificate and its peers tell it.
 struct StepRecord {
     consensus::Decision decision;
-    consensus::Plan plan;
+    consensus::RoundPlan plan;
     std::vector<Digest> states;  // of each peer after it
 };
 

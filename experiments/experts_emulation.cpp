@@ -19,7 +19,7 @@ namespace {
 using experts::ExpertGrid;
 using experts::ExpertUid;
 using experts::GridScores;
-using experts::RemoteMixture;
+using experts::MixtureClient;
 using experts::Tensor;
 
 // An expert whose calls fail by chance: the answer is an error, as of a server that breaks.
@@ -107,7 +107,7 @@ struct Client {
             mixture.best = options.best;
             mixture.beam_width = options.grid.front();
             mixture.search_max = 20s;
-            mixtures.push_back(std::make_unique<RemoteMixture>(
+            mixtures.push_back(std::make_unique<MixtureClient>(
                 machine.host(), directory, remote, std::move(mixture)));
         }
     }
@@ -119,7 +119,7 @@ struct Client {
     }
     experts::Directory directory;
     experts::RemoteExperts remote;
-    std::vector<std::unique_ptr<RemoteMixture>> mixtures;
+    std::vector<std::unique_ptr<MixtureClient>> mixtures;
 };
 
 class Emulation {
@@ -131,7 +131,7 @@ class Emulation {
   private:
     struct Pass {
         std::vector<Tensor> inputs;  // of each layer, and of the head
-        std::vector<std::optional<RemoteMixture::Passed>> passed;
+        std::vector<std::optional<MixtureClient::Passed>> passed;
         Tensor pixels;
         Tensor logits;
         bool whole = false;

@@ -32,7 +32,7 @@ constexpr std::size_t trunk_width = 192;
 constexpr std::size_t expert_hidden = 2304;
 // --memory of a server: six experts, computing, copies. Three servers hold the sixteen, two do not.
 constexpr int lent_mib = 258;
-constexpr double served_patience_s = 60;
+constexpr double served_timeout_s = 60;
 constexpr std::uint64_t measured_steps = 8;
 constexpr double rescue_s_max = 30;
 constexpr double settled_s = 25;  // two turns of snapshots, so that keepers have everything
@@ -40,7 +40,7 @@ constexpr double run_s_max = 290;
 constexpr double accuracy_min = 0.85;
 // A pass: the search, and the calls of a batch (experts::MixtureOptions).
 constexpr double pass_s_max = 10;
-constexpr Duration onlooker_patience = std::chrono::seconds(30);
+constexpr Duration onlooker_timeout = std::chrono::seconds(30);
 
 const experts::ExpertGrid lab_grid{.name = "ffn", .sizes = {4, 4}};
 
@@ -97,8 +97,8 @@ class Onlooker {
         node_->join_table();
         auto& service = node_->add<collab::CollaborationService>(*node_);
         const auto invitation =
-            measure::need(collab::fetch_invitation(*node_, join_text, onlooker_patience));
-        collab::Options options;
+            measure::need(collab::fetch_invitation(*node_, join_text, onlooker_timeout));
+        collab::CollaborationOptions options;
         options.run = invitation.run;
         invitation.hand_over(options);
         options.role = membership::Role::observer;
@@ -138,7 +138,7 @@ class Onlooker {
   private:
     static Task<Result<experts::GridSeen>> look(collab::Node& node, experts::Directory& directory) {
         const TimePoint deadline = node.clock().now() + std::chrono::seconds(8);
-        co_return co_await experts::look_at_grid(
+        co_return co_await experts::survey_grid(
             node.host(), *node.dht(), directory, lab_grid, deadline);
     }
 
@@ -217,9 +217,9 @@ ExpertsRun::Measured ExpertsRun::ask_a_server() {
                                          folder_,
                                          "measured"));
     nlohmann::json said;
-    const bool computed = wait_until(served_patience_s, [&] {
+    const bool computed = wait_until(served_timeout_s, [&] {
         said = last_event_of(server->directory(), "serving");
-        (void)trainer_->look();
+        (void)trainer_->poll();
         return said.is_object() && trainer_->step() >= measured_steps;
     });
     if (!computed)
@@ -232,7 +232,8 @@ ExpertsRun::Measured ExpertsRun::ask_a_server() {
             .work_bytes = fields.at("work_bytes")};
 }
 
-// Those that have ended, and what they said last: a server that dies is told, not waited for.
+// Reports servers that have ended, and what they said last: a server that dies is told, not waited
+// for.
 void ExpertsRun::look_after_servers() {
     for (const auto& server : servers_)
         if (!killed_.contains(server->name()) && !server->process().running())
@@ -243,7 +244,7 @@ void ExpertsRun::look_after_servers() {
 // Seconds until all experts answer at others than `lost`.
 double ExpertsRun::rescue(const std::set<PeerId>& lost) {
     const double begun = clock_s();
-    const bool all = wait_until(served_patience_s, [&] {
+    const bool all = wait_until(served_timeout_s, [&] {
         look_after_servers();
         return onlooker_->served(lost) == lab_grid.experts_count();
     });

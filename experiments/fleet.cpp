@@ -143,7 +143,7 @@ Result<FleetLine> train_fleet(const FleetCommand& command,
     options.make_learner = [&task](const PeerId& peer) { return task.learner(peer); };
     options.machines = machines_for(mode, trace, prices);
     options.steps = mode.rounds;
-    options.leave_patience = leave_before_end;
+    options.leave_grace_period = leave_before_end;
     options.shrunk = albert_over_cnn;
     options.time_max = 24h;
     options.seed = command.seed;

@@ -129,7 +129,7 @@ Result<HomeLine> run_home_mode(const HomeCommand& command, const HomeMode& mode)
     for (std::size_t i = 0; i < command.aggregators; ++i)
         options.machines.push_back(home_aggregator(command));
     options.latency = 40ms;
-    options.leave_patience = 5s;  // as after a Ctrl-C
+    options.leave_grace_period = 5s;  // as after a Ctrl-C
     options.shrunk = static_cast<double>(command.shrunk);
     options.stream_window_bytes =
         std::max<std::size_t>(64u << 10, options.stream_window_bytes / command.shrunk);

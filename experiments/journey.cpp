@@ -46,7 +46,7 @@ constexpr double peers_usual = 30;
 constexpr std::int64_t clock_off_ms_max = 30'000;  // of each, so that two differ by a minute
 constexpr double seconds_an_hour = 3600;
 constexpr Duration organiser_head_start = 30s;
-constexpr Duration journey_patience = 30s;
+constexpr Duration journey_timeout = 30s;
 constexpr double median_tolerance = 0.1;
 
 // A machine of the journey.
@@ -201,10 +201,11 @@ void Journey::start(Traveller& traveller, admission::Admitted admitted, bool hos
         static_cast<double>(setup.micro_batch) / to_seconds(virtual_time(micro_hours));
     if (!hosts) setup.bootstrap = string_for(traveller).addresses;
     const bool organises = &traveller == &travellers_.front();
-    setup.adjust = [this, organises, admitted = std::move(admitted)](collab::Options& options) {
-        options.admitted = admitted;
-        if (organises) options.issuer = issuer();
-    };
+    setup.adjust =
+        [this, organises, admitted = std::move(admitted)](collab::CollaborationOptions& options) {
+            options.admitted = admitted;
+            if (organises) options.issuer = issuer();
+        };
     setup.on_event = [this, &traveller](SimPeer&, const events::Event& event) {
         on_event(traveller, event);
     };
@@ -220,7 +221,7 @@ void Journey::start(Traveller& traveller, admission::Admitted admitted, bool hos
 Task<void> Journey::come(Traveller& traveller) {
     admission::Admitted admitted;
     if (&traveller != &travellers_.front()) {
-        const TimePoint deadline = traveller.node->clock().now() + journey_patience;
+        const TimePoint deadline = traveller.node->clock().now() + journey_timeout;
         auto got = co_await admission::token_for(traveller.node->host(),
                                                  traveller.node->runtime().disk,
                                                  string_for(traveller),
@@ -241,8 +242,8 @@ Task<void> Journey::come(Traveller& traveller) {
 
 Task<void> Journey::go(Traveller& traveller) {
     if (!traveller.peer) co_return;
-    traveller.peer->leave(journey_patience);
-    const TimePoint until = world_.now() + journey_patience * 2;
+    traveller.peer->leave(journey_timeout);
+    const TimePoint until = world_.now() + journey_timeout * 2;
     while (!traveller.peer->left() && world_.now() < until) {
         const TimePoint next = world_.now() + Duration(1s);
         co_await world_.sleep_until(next);
@@ -256,7 +257,7 @@ Task<void> Journey::go(Traveller& traveller) {
 
 // The machine is taken away, without a word.
 Task<void> Journey::preempt(Traveller& traveller) {
-    traveller.killed.emplace_back(world_.now() - journey_patience, world_.now() + journey_patience);
+    traveller.killed.emplace_back(world_.now() - journey_timeout, world_.now() + journey_timeout);
     traveller.node->kill();
     if (traveller.peer) co_await traveller.peer->end();
     traveller.peer.reset();
@@ -381,7 +382,7 @@ void Journey::judge() {
                     });
             return false;
         },
-        world_.now() - journey_patience * 2);
+        world_.now() - journey_timeout * 2);
     for (const std::string& violation : checkers_.violations()) fail(violation);
     if (checkers_.samples_lost() > 0)
         fail(fmt::format("{} samples are lost", checkers_.samples_lost()));
@@ -411,7 +412,7 @@ nlohmann::ordered_json Journey::run() {
         world_.run_for(virtual_time(24));
         fmt::print(stderr, "day {}: step {}\n", day, keeper().peer ? keeper().peer->step() : 0);
     }
-    world_.run_for(journey_patience * 2);
+    world_.run_for(journey_timeout * 2);
     judge();
     result_["samples_lost"] = checkers_.samples_lost();
     result_["samples_expired"] = checkers_.samples_expired();

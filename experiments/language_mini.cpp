@@ -35,9 +35,9 @@ constexpr double bits_bound = 2.3;
 constexpr double loss_ratio_bound = 1.01;
 constexpr int language_threads = 1;  // of one process alone: others may be at work here
 constexpr std::uint64_t told_every = 25;
-constexpr double string_patience_s = 300;  // the tokenizer is trained before
-constexpr double training_patience_s = 1800;
-constexpr double command_patience_s = 300;
+constexpr double string_timeout_s = 300;  // the tokenizer is trained before
+constexpr double training_timeout_s = 1800;
+constexpr double command_timeout_s = 300;
 constexpr std::size_t said_bytes_max = 1u << 20;
 constexpr auto language_glance = std::chrono::milliseconds(50);
 
@@ -139,7 +139,7 @@ class LanguageRun {
   private:
     Ok start(std::vector<std::string> words);
     Ok join() { return start({"join", peers_.front()->join_string(), "--yes"}); }
-    Ok look();
+    Ok poll();
     Ok act(std::uint64_t step);
     Ok wait_for_join_string();
     Ok wait_for_ends();
@@ -175,11 +175,11 @@ Ok LanguageRun::start(std::vector<std::string> words) {
     return {};
 }
 
-Ok LanguageRun::look() {
+Ok LanguageRun::poll() {
     for (std::size_t i = 0; i < peers_.size(); ++i) {
         PeerProcess& peer = *peers_[i];
         const std::size_t before = peer.steps().size();
-        (void)peer.look();
+        (void)peer.poll();
         different_ += peer.differing_steps(before, seen_).size();
         const bool is_killed = killed_ && i == killed_peer;
         if (is_killed || peer.process().running()) continue;
@@ -206,9 +206,9 @@ Ok LanguageRun::act(std::uint64_t step) {
 }
 
 Ok LanguageRun::wait_for_join_string() {
-    const double until = language_now_s() + string_patience_s;
+    const double until = language_now_s() + string_timeout_s;
     while (peers_.front()->join_string().empty()) {
-        DEDLOC_TRY_VOID(look());
+        DEDLOC_TRY_VOID(poll());
         if (language_now_s() > until)
             return make_error(ErrorKind::timeout, "the host gave no join string");
         std::this_thread::sleep_for(language_glance);
@@ -221,7 +221,7 @@ Ok LanguageRun::wait_for_ends() {
     std::uint64_t told = 0;
     const auto runs = [](const auto& peer) { return peer->process().running(); };
     while (std::ranges::any_of(peers_, runs)) {
-        DEDLOC_TRY_VOID(look());
+        DEDLOC_TRY_VOID(poll());
         const PeerProcess& host = *peers_.front();
         DEDLOC_TRY_VOID(act(host.step()));
         const double seconds = language_now_s() - begun;
@@ -233,11 +233,11 @@ Ok LanguageRun::wait_for_ends() {
                        host.steps().back().loss,
                        seconds);
         }
-        if (seconds > training_patience_s)
+        if (seconds > training_timeout_s)
             return make_error(ErrorKind::timeout, "only {} steps were made", host.step());
         std::this_thread::sleep_for(language_glance);
     }
-    return look();
+    return poll();
 }
 
 Ok LanguageRun::hear_last_words() {
@@ -269,7 +269,7 @@ Result<nlohmann::json> LanguageRun::ask(std::vector<std::string> words,
     const runtime::ChildOptions options{
         .command = std::move(words), .output_file = out + ".out", .error_file = out + ".err"};
     DEDLOC_TRY(auto child, runtime::ChildProcess::start(options));
-    if (child.wait_for(command_patience_s) && child.end()->exit_code == 0)
+    if (child.wait_for(command_timeout_s) && child.end()->exit_code == 0)
         return last_words_in(out + ".out");
     const auto said = base::read_file(out + ".err", said_bytes_max);
     return make_error(ErrorKind::conflict, "dedloc {}: {}", name, said ? *said : "no word");
@@ -309,8 +309,8 @@ Result<std::vector<tasks::Measure>> measured_alone(const std::string& run_text,
                    language_now_s() - begun);
         return over;
     };
-    const std::uint64_t look_every = tells ? told_every : steps;
-    DEDLOC_TRY_VOID(train_alone(run, *task, look_every, look));
+    const std::uint64_t poll_every = tells ? told_every : steps;
+    DEDLOC_TRY_VOID(train_alone(run, *task, poll_every, look));
     return measures;
 }
 

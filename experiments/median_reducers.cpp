@@ -13,7 +13,7 @@ constexpr double geometric_eps = 1e-6;
 }  // namespace
 
 allreduce::ReducedPart MedianReducer::reduce(
-    const consensus::Plan& plan,
+    const consensus::RoundPlan& plan,
     std::uint32_t part,
     const std::vector<allreduce::PartInput>& inputs) const {
     allreduce::ReducedPart result;

@@ -12,10 +12,10 @@ namespace dedloc::lab {
 class MedianReducer : public allreduce::Reducer {
   public:
     bool adds_up() const override { return false; }
-    allreduce::ReducedPart reduce(const consensus::Plan& plan,
+    allreduce::ReducedPart reduce(const consensus::RoundPlan& plan,
                                   std::uint32_t part,
                                   const std::vector<allreduce::PartInput>& inputs) const override;
-    allreduce::ReducedPart sum(const consensus::Plan&,
+    allreduce::ReducedPart sum(const consensus::RoundPlan&,
                                std::uint32_t,
                                const std::vector<allreduce::PartInput>&) const override {
         return {};  // no plan has a grid

@@ -15,8 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto mini_patience = std::chrono::seconds(60);
-constexpr auto mini_leave_patience = std::chrono::seconds(20);
+constexpr auto mini_timeout = std::chrono::seconds(60);
+constexpr auto mini_leave_grace_period = std::chrono::seconds(20);
 constexpr auto mini_look = std::chrono::milliseconds(20);
 
 Result<security::Identity> identity_of(std::size_t number) {
@@ -87,7 +87,7 @@ Ok MiniPeer::start(const run::RunFile& run, const std::string& join) {
     DEDLOC_TRY(node_, collab::Node::open(std::move(node)));
     service_ = &node_->add<collab::CollaborationService>(*node_);
     DEDLOC_TRY(auto learner, task_.learner(node_->id()));
-    collab::Options options;
+    collab::CollaborationOptions options;
     options.run = run;
     options.layout = learner->layout();
     options.name = fmt::format("peer-{}", number_);
@@ -95,7 +95,7 @@ Ok MiniPeer::start(const run::RunFile& run, const std::string& join) {
         DEDLOC_TRY(options.initial, mini_first_state(run, *learner));
     } else {
         DEDLOC_TRY(const collab::Invitation invitation,
-                   collab::fetch_invitation(*node_, join, mini_patience));
+                   collab::fetch_invitation(*node_, join, mini_timeout));
         options.bootstrap = invitation.bootstrap;
         options.secret = invitation.secret;
     }
@@ -126,8 +126,8 @@ void MiniPeer::kill() {
 }
 
 void MiniPeer::leave() {
-    trainer_->stop(mini_leave_patience);
-    service_->leave(mini_leave_patience);
+    trainer_->stop(mini_leave_grace_period);
+    service_->leave(mini_leave_grace_period);
     (void)trainer_->join();
     trainer_.reset();
     node_.reset();
@@ -180,7 +180,7 @@ Ok MiniCollaboration::look_for_failures() const {
     return {};
 }
 
-Ok MiniCollaboration::train(const Look& look) {
+Ok MiniCollaboration::train(const Observer& observe) {
     DEDLOC_TRY_VOID(begin());
     std::uint64_t looked = 0;
     bool over = false;
@@ -188,9 +188,9 @@ Ok MiniCollaboration::train(const Look& look) {
         const auto state = newest().state();
         if (next_act_ < plan_.acts.size() && state->step() >= plan_.acts[next_act_].step)
             DEDLOC_TRY_VOID(act(plan_.acts[next_act_++]));
-        if (first || state->step() / plan_.look_every > looked / plan_.look_every) {
+        if (first || state->step() / plan_.poll_every > looked / plan_.poll_every) {
             looked = state->step();
-            DEDLOC_TRY(over, look(*state));
+            DEDLOC_TRY(over, observe(*state));
         }
         DEDLOC_TRY_VOID(look_for_failures());
         if (!over) std::this_thread::sleep_for(mini_look);
@@ -217,7 +217,7 @@ std::optional<std::uint64_t> MiniCollaboration::common_step() const {
 }
 
 void MiniCollaboration::compare() {
-    const auto deadline = std::chrono::steady_clock::now() + mini_patience;
+    const auto deadline = std::chrono::steady_clock::now() + mini_timeout;
     std::optional<std::uint64_t> common = common_step();
     while (!common && std::chrono::steady_clock::now() < deadline) {
         std::this_thread::sleep_for(mini_look);
@@ -255,8 +255,8 @@ bool MiniCollaboration::identical() const {
 
 Ok train_alone(const run::RunFile& run,
                const tasks::TrainingTask& task,
-               std::uint64_t look_every,
-               const LookAlone& look) {
+               std::uint64_t poll_every,
+               const LookAlone& observe) {
     DEDLOC_TRY(const security::Identity identity, identity_of(1));
     DEDLOC_TRY(const auto learner, task.learner(identity.id()));
     const run::Layout layout = learner->layout();
@@ -273,8 +273,8 @@ Ok train_alone(const run::RunFile& run,
     for (std::size_t i = 0; i < count; ++i) moments.push_back({values[i], codes[i], scales[i]});
     const std::uint64_t target = run.batch.target;
     for (std::uint64_t step = 0;; ++step) {
-        if (step % look_every == 0) {
-            DEDLOC_TRY(const bool over, look(step, parameters));
+        if (step % poll_every == 0) {
+            DEDLOC_TRY(const bool over, observe(step, parameters));
             if (over) return {};
         }
         learner->load(parameters, {});

@@ -77,22 +77,22 @@ struct MiniPlan {
     std::size_t first_peers = 4;
     std::size_t peers = 5;
     std::vector<MiniAct> acts{};
-    std::uint64_t look_every = 10;  // global steps
+    std::uint64_t poll_every = 10;  // global steps
 };
 
 class MiniCollaboration {
   public:
     // True: it is enough.
-    using Look = std::function<Result<bool>(const state::Snapshot& newest)>;
+    using Observer = std::function<Result<bool>(const state::Snapshot& newest)>;
 
     MiniCollaboration(run::RunFile run,
                       const tasks::TrainingTask& task,
                       const std::string& folder,
                       MiniPlan plan);
 
-    // At the start and at every look_every-th step it is shown the newest state. All peers are gone
+    // At the start and at every poll_every-th step it is shown the newest state. All peers are gone
     // when this returns.
-    Ok train(const Look& look);
+    Ok train(const Observer& observe);
 
     const std::vector<std::string>& done() const { return done_; }  // acts
     // State hashes of the living peers after the last step that all of them applied.
@@ -135,7 +135,7 @@ using LookAlone =
     std::function<Result<bool>(std::uint64_t step, std::span<const float> parameters)>;
 Ok train_alone(const run::RunFile& run,
                const tasks::TrainingTask& task,
-               std::uint64_t look_every,
-               const LookAlone& look);
+               std::uint64_t poll_every,
+               const LookAlone& observe);
 
 }  // namespace dedloc::lab

@@ -19,14 +19,14 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr double host_patience_s = 60;
-constexpr double gather_patience_s = 600;
-constexpr double step_patience_s = 240;
-constexpr double leave_patience_s = 20;
+constexpr double host_timeout_s = 60;
+constexpr double gather_timeout_s = 600;
+constexpr double step_timeout_s = 240;
+constexpr double leave_timeout_s = 20;
 constexpr std::size_t settling_steps = 3;  // until plans know the lines
 constexpr double unlimited_bytes_per_s = 125e6;
 constexpr double bytes_of_megabit = 1e6 / 8;
-constexpr auto look_every = std::chrono::milliseconds(20);
+constexpr auto poll_every = std::chrono::milliseconds(20);
 
 double seconds_since(SteadyClock::time_point then) {
     return std::chrono::duration<double>(SteadyClock::now() - then).count();
@@ -56,7 +56,7 @@ class PaperProcesses {
     Ok gather();
     Ok make_steps();
     Ok come_and_go(double now_s);
-    Ok look();
+    Ok poll();
     void book(const Seat& seat, const events::Event& event);
     std::vector<std::string> words(std::size_t index) const;
     PaperRun result() const;
@@ -82,7 +82,7 @@ PaperProcesses::~PaperProcesses() {
     for (Seat& seat : seats_)
         if (seat.peer)
             (void)seat.peer->process().wait_for(
-                std::max(0.0, leave_patience_s - seconds_since(asked)));
+                std::max(0.0, leave_timeout_s - seconds_since(asked)));
     seats_.clear();
     if (!folder_.empty()) end_process_folder(folder_, false);
 }
@@ -161,15 +161,15 @@ void PaperProcesses::book(const Seat& seat, const events::Event& event) {
     book_.take(event, event.time);
 }
 
-Ok PaperProcesses::look() {
+Ok PaperProcesses::poll() {
     for (Seat& seat : seats_) {
         if (!seat.peer) continue;
-        for (const events::Event& event : seat.peer->look()) book(seat, event);
+        for (const events::Event& event : seat.peer->poll()) book(seat, event);
         if (seat.peer->process().running()) continue;
         if (!seat.leaves)
             return make_error(
                 ErrorKind::local_fault, "{} ended: {}", seat.name, seat.peer->last_error());
-        for (const events::Event& event : seat.peer->look()) book(seat, event);
+        for (const events::Event& event : seat.peer->poll()) book(seat, event);
         seat.peer.reset();
     }
     return {};
@@ -180,29 +180,29 @@ Ok PaperProcesses::gather() {
     const auto begun = SteadyClock::now();
     DEDLOC_TRY_VOID(start(0));
     while ((join_ = seats_[0].peer->join_string()).empty()) {
-        DEDLOC_TRY_VOID(look());
-        if (seconds_since(begun) > host_patience_s)
+        DEDLOC_TRY_VOID(poll());
+        if (seconds_since(begun) > host_timeout_s)
             return make_error(ErrorKind::timeout, "the host gives no join string");
-        std::this_thread::sleep_for(look_every);
+        std::this_thread::sleep_for(poll_every);
     }
     const std::size_t there = setup_.trainers.size() + setup_.aggregators.size();
     std::size_t started = 1;
     std::uint64_t together = 0;  // the first step of all
     while (together == 0 || book_.newest() < together + settling_steps) {
-        DEDLOC_TRY_VOID(look());
+        DEDLOC_TRY_VOID(poll());
         // As many newcomers at a time as there are peers to load the state from.
         while (started < there && started - joined_.size() < joined_.size())
             DEDLOC_TRY_VOID(start(started++));
         const bool all =
             joined_.size() == there && book_.newest_members() >= setup_.trainers.size();
         if (together == 0 && all) together = book_.newest();
-        if (seconds_since(begun) > gather_patience_s)
+        if (seconds_since(begun) > gather_timeout_s)
             return make_error(ErrorKind::timeout,
                               "{} of {} peers came together in {:.0f} s",
                               joined_.size(),
                               there,
-                              gather_patience_s);
-        std::this_thread::sleep_for(look_every);
+                              gather_timeout_s);
+        std::this_thread::sleep_for(poll_every);
     }
     first_step_ = book_.newest();
     return {};
@@ -232,7 +232,7 @@ Ok PaperProcesses::make_steps() {
     auto stepped = begun;
     std::uint64_t seen = first_step_;
     while (book_.newest() < first_step_ + options_.steps) {
-        DEDLOC_TRY_VOID(look());
+        DEDLOC_TRY_VOID(poll());
         DEDLOC_TRY_VOID(come_and_go(seconds_since(begun)));
         if (book_.newest() > seen) {
             fmt::print(stderr,
@@ -244,12 +244,12 @@ Ok PaperProcesses::make_steps() {
             stepped = SteadyClock::now();
             seen = book_.newest();
         }
-        if (seconds_since(stepped) > step_patience_s)
+        if (seconds_since(stepped) > step_timeout_s)
             return make_error(
-                ErrorKind::timeout, "{}: no step in {:.0f} s", setup_.name, step_patience_s);
-        std::this_thread::sleep_for(look_every);
+                ErrorKind::timeout, "{}: no step in {:.0f} s", setup_.name, step_timeout_s);
+        std::this_thread::sleep_for(poll_every);
     }
-    return look();  // what slower ones say of the last step, as far as it is written
+    return poll();  // what slower ones say of the last step, as far as it is written
 }
 
 PaperRun PaperProcesses::result() const {

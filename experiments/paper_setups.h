@@ -12,7 +12,7 @@
 namespace dedloc::lab {
 
 inline constexpr std::uint64_t albert_large_elements = 17'847'474;
-// Those who come and go stay so long: in seconds of the full experiment.
+// Peers that come and go stay so long: in seconds of the full experiment.
 inline constexpr double part_time_stays_s = 300;
 inline constexpr double part_time_away_s = 120;
 inline constexpr double part_time_first_s = 10;  // then one every so many seconds

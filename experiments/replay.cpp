@@ -17,7 +17,7 @@ namespace {
 
 using consensus::CounterRange;
 using consensus::Decision;
-using consensus::Plan;
+using consensus::RoundPlan;
 using Snapshot = std::shared_ptr<const state::Snapshot>;
 
 // Commits by the step that they make.
@@ -91,7 +91,7 @@ class Player {
     Result<std::vector<float>> contribution(train::SampledModel& learner,
                                             const consensus::MemberInput& brings) const;
     SharedBytes average(const Decision& decision,
-                        const Plan& plan,
+                        const RoundPlan& plan,
                         std::uint32_t part,
                         const std::vector<std::vector<float>>& sums);
 
@@ -141,7 +141,7 @@ Result<std::vector<float>> Player::contribution(train::SampledModel& learner,
 }
 
 SharedBytes Player::average(const Decision& decision,
-                            const Plan& plan,
+                            const RoundPlan& plan,
                             std::uint32_t part,
                             const std::vector<std::vector<float>>& sums) {
     const consensus::ElementRange range = plan.parts[part].range();
@@ -160,7 +160,7 @@ SharedBytes Player::average(const Decision& decision,
 }
 
 Result<Snapshot> Player::step(const Decision& decision) {
-    DEDLOC_TRY(const Plan plan, wire::decode<Plan>(decision.plan));
+    DEDLOC_TRY(const RoundPlan plan, wire::decode<RoundPlan>(decision.plan));
     for (const consensus::PlanMember& member : plan.members)
         if (!member.input.is_empty()) DEDLOC_TRY_VOID(make_learner(member.peer));
     std::vector<std::future<Sum>> computing;  // from here on nothing returns before they end

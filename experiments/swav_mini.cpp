@@ -86,10 +86,10 @@ class SwavMini {
     static MiniPlan plan() {
         return {.acts = {{kill_step, MiniDeed::kill, 3, "peer 3 is killed"},
                          {join_step, MiniDeed::join, 5, "peer 5 joins"}},
-                .look_every = 1};
+                .poll_every = 1};
     }
     double seconds() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
-    Result<bool> look(const state::Snapshot& newest);
+    Result<bool> observe(const state::Snapshot& newest);
     Ok play();
     Ok measure(const state::Snapshot& state);
     double loss() const;
@@ -125,7 +125,7 @@ Ok SwavMini::measure(const state::Snapshot& state) {
     return {};
 }
 
-Result<bool> SwavMini::look(const state::Snapshot& newest) {
+Result<bool> SwavMini::observe(const state::Snapshot& newest) {
     if (seconds() > command_.seconds_max)
         return make_error(ErrorKind::timeout, "only {} steps were made", newest.step());
     if (newest.step() >= early_step && qualities_.size() == 1) DEDLOC_TRY_VOID(measure(newest));
@@ -155,7 +155,7 @@ Ok SwavMini::run() {
     DEDLOC_TRY_VOID(measure(*first_));
     begun_ = Clock::now();
     DEDLOC_TRY_VOID(
-        together_.train([this](const state::Snapshot& newest) { return look(newest); }));
+        together_.train([this](const state::Snapshot& newest) { return observe(newest); }));
     return command_.replay ? play() : Ok();
 }
 

@@ -268,14 +268,14 @@ Result<run::RunFile> mini_run(const TextToImageMiniCommand& command) {
 
 const MiniPlan text_to_image_churn{
     .acts = {{60, MiniDeed::kill, 3, "peer 3 is killed"}, {100, MiniDeed::join, 5, "peer 5 joins"}},
-    .look_every = 10};
+    .poll_every = 10};
 
 class Training {
   public:
     Training(const TextToImageMiniCommand& command, Examiner& examiner)
         : command_(command), examiner_(examiner) {}
 
-    Result<bool> look(std::uint64_t step, std::span<const float> parameters) {
+    Result<bool> observe(std::uint64_t step, std::span<const float> parameters) {
         const bool over = step >= command_.steps || seconds() > command_.seconds_max;
         if (step % tell_every == 0 || over) {
             DEDLOC_TRY_VOID(examiner_.load(parameters));
@@ -323,13 +323,13 @@ Result<Trained> train(const TextToImageMiniCommand& command,
     if (command.alone) {
         const LookAlone look = [&](std::uint64_t step, std::span<const float> parameters) {
             trained.steps = step;
-            return training.look(step, parameters);
+            return training.observe(step, parameters);
         };
-        DEDLOC_TRY_VOID(train_alone(run, task, text_to_image_churn.look_every, look));
+        DEDLOC_TRY_VOID(train_alone(run, task, text_to_image_churn.poll_every, look));
     } else {
         MiniCollaboration together(run, task, folder, text_to_image_churn);
         const auto look = [&](const state::Snapshot& state) {
-            return training.look(state.step(), replica::parameters_of(state));
+            return training.observe(state.step(), replica::parameters_of(state));
         };
         DEDLOC_TRY_VOID(together.train(look));
         trained.steps = together.steps();

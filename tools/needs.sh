@@ -306,7 +306,7 @@ memory_left() {
     echo "$left"
 }
 
-# Those that this process may run on, or fewer, where its share of time is less.
+# Processors that this process may run on, or fewer, where its share of time is less.
 cores_left() {
     local cores folder quota period
     cores=$(nproc)

@@ -8,7 +8,8 @@
   header-comment a source file that does not begin by saying what it is
   private-path   a path of somebody's own machine
   conflict       a merge marker
-  headless       a comment that begins with Who, What or Of: write a subject and a verb
+  headless       a comment that begins with Who, What or Of, or a block of comments that begins
+                 with a pronoun (It, Those, Whoever, One that …): write a noun and a verb
 
     tools/tidy.py [--root FOLDER] [FILE...]      default: every file that git tracks or would add;
                                                  without git, all that .gitignore does not name
@@ -40,6 +41,11 @@ PRIVATE = re.compile(r"(?<![\w.])/" + r"(?:work|home/[a-z]\w*|Users/\w+)/")
 TODO_NOW = "TODO" + "(now)"
 # A question to the reader ("Who should compute?") is a sentence.
 HEADLESS = re.compile(r"(?://|#)\s+(?:Who|What|Of)\b(?!.*\?)|^\s*\"\"\"(?:Who|What|Of)\b(?!.*\?)")
+# At the beginning of a block of comments a reader would have to guess what these stand for.
+PRONOUN = re.compile(
+    r"\s*(?://|#)\s+(?:Whoever|Whom|Whose|Whatever|Those|These|They|It|That|Their|Its|Theirs|Ours|"
+    r"He(?! et al)|She|Him|One (?:that|who|whose|which|is|was|has|may|can|more))\b(?!.*\?)")
+COMMENT = re.compile(r"\s*(?://|#)(?:\s|$)")
 CONFLICT = re.compile(r"^(<{7}|>{7}) ")
 LONG_LINES_IN = (*SOURCE_SUFFIXES, ".py", ".sh", ".toml")
 
@@ -129,7 +135,12 @@ def check_text(name: str, source: str) -> list[str]:
     def add(line: int, rule: str, text: str) -> None:
         found.append(f"{name}:{line}: {rule}: {text}")
 
+    above = ""
     for number, line in enumerate(source.split("\n"), 1):
+        if (name.endswith(LONG_LINES_IN) and "/repo/" not in name and PRONOUN.match(line)
+                and not COMMENT.match(above)):
+            add(number, "headless", "a block of comments begins with a noun, not with a pronoun")
+        above = line
         if len(line) > COLUMNS_MAX and name.endswith(LONG_LINES_IN) and "http" not in line:
             add(number, "long-line", f"{len(line)} columns; {COLUMNS_MAX} is the most")
         if TODO_NOW in line:

@@ -68,7 +68,7 @@ def find_node(run, partner_kind):
         for daemon in (one, other):
             daemon.ask("connect", address=middle.address)
             middle.ask("identify", peer=daemon.id)
-        # It knows only the other's id.
+        # The node knows only the other's id.
         end = time.monotonic() + 15
         while True:
             try:

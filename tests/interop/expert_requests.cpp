@@ -150,7 +150,7 @@ Task<Result<json>> ExpertRequests::mix(json request) {
     options.grid = grid_from(request);
     options.best = request.value("best", std::size_t{4});
     options.beam_width = 64;
-    experts::RemoteMixture mixture(host_, directory_, remote_, options);
+    experts::MixtureClient mixture(host_, directory_, remote_, options);
     DEDLOC_CO_TRY(Tensor inputs, tensor_from(request["inputs"]));
     DEDLOC_CO_TRY(Tensor outer, tensor_from(request["gradients"]));
     std::vector<GridScores> scores = scores_from(request["scores"]);

@@ -37,7 +37,7 @@ std::map<std::string, dht::FieldRule> fields() {
 struct Checking {
     std::shared_ptr<dht::RsaSignatureValidator> rsa =
         std::make_shared<dht::RsaSignatureValidator>(security::RsaPrivateKey::generate());
-    dht::Validators all{{std::make_shared<dht::SchemaValidator>(fields(), true, "run"), rsa}};
+    dht::ValidatorChain all{{std::make_shared<dht::SchemaValidator>(fields(), true, "run"), rsa}};
 };
 
 Checking& checking() {

@@ -27,10 +27,10 @@ measure::RoundMemberOptions options_of(const LinkMemberCommand& command) {
     options.congestion_control = command.congestion_control;
     options.listen = fmt::format("/ip4/{}/tcp/4001", command.ip);
     options.folder = command.folder;
-    options.patience = 600s;
+    options.timeout = 600s;
     options.round.codec = measure::need(codec::codec_from_string(command.codec));
     options.round.vector_count = command.elements;
-    options.round.deadline_max = options.patience;
+    options.round.deadline_max = options.timeout;
     options.round.rate_unknown = command.rate_unknown;
     options.round.upload_max = command.granted_up;
     options.round.download_max = command.granted_down;
@@ -43,7 +43,7 @@ Json report(const measure::RoundMember& member,
             TimePoint before,
             TimePoint after) {
     const consensus::Decision& decision = member.decision();
-    const consensus::Plan& plan = member.plan();
+    const consensus::RoundPlan& plan = member.plan();
     double owned = 0;
     double included = 0;
     for (std::size_t i = 0; i < plan.parts.size(); ++i) {

@@ -42,7 +42,7 @@ constexpr double usual_speedup_min_of_c = 1.85;
 constexpr double included_min = 0.999;  // of all contributions
 // By all peers together, without the processors being the limit.
 constexpr double sent_bytes_per_s_max = 160e6 / 8;
-constexpr auto look_interval = std::chrono::milliseconds(20);
+constexpr auto poll_interval = std::chrono::milliseconds(20);
 
 // The lines, and what the planner says of them.
 struct Network {
@@ -204,7 +204,7 @@ class Members {
             seen.parts = done.value("parts", std::size_t{0});
             if (done.value("owned", 0.0) > 0) ++seen.owners;
             if (i == 0) seen.rmse = done.value("rmse", 0.0);
-            look_at_rate(i, done.value("upload", 0.0), seen);
+            check_rate(i, done.value("upload", 0.0), seen);
         }
         if (decisions.size() != 1)
             return make_error(ErrorKind::conflict, "the members have different averages");
@@ -221,7 +221,7 @@ class Members {
     Members(std::string folder, const Network& network)
         : folder_(std::move(folder)), network_(network) {}
 
-    void look_at_rate(std::size_t rank, double upload, RoundSeen& seen) const {
+    void check_rate(std::size_t rank, double upload, RoundSeen& seen) const {
         const double line = network_.lines[rank].up_bytes_per_s;
         if (line <= 0 || rank + network_.aggregators >= network_.lines.size()) return;
         seen.believed.push_back(upload / line);
@@ -283,7 +283,7 @@ class Members {
                                       what,
                                       seconds,
                                       last_words(i));
-                std::this_thread::sleep_for(look_interval);
+                std::this_thread::sleep_for(poll_interval);
             }
         }
         return {};

@@ -26,9 +26,9 @@ namespace {
 constexpr const char* echo_method = "/dedloc/lab/nat/echo/1";
 constexpr const char* number_method = "/dedloc/lab/nat/number/1";
 constexpr const char* swallow_method = "/dedloc/lab/nat/swallow/1";
-constexpr Duration call_patience = 20s;
-constexpr Duration stream_patience = 180s;
-constexpr Duration pump_call_patience = 3s;
+constexpr Duration call_timeout = 20s;
+constexpr Duration stream_timeout = 180s;
+constexpr Duration pump_call_timeout = 3s;
 constexpr double start_seconds_max = 90;  // on a machine that is busy with other things
 constexpr int answer_seconds_max = 200;
 
@@ -201,7 +201,7 @@ class PeerMain {
         });
     }
     Task<Result<nlohmann::json>> dial(std::string address) {
-        const TimePoint deadline = clock_->now() + call_patience;
+        const TimePoint deadline = clock_->now() + call_timeout;
         auto peer = co_await host_->dial(address, deadline);
         if (!peer) co_return std::move(peer).error();
         nlohmann::json answer = {{"ok", true}};
@@ -217,7 +217,7 @@ class PeerMain {
         const TimePoint begun = clock_->now();
         Bytes request(bytes, 7);
         auto answer =
-            co_await host_->call(peer, echo_method, std::move(request), begun + call_patience);
+            co_await host_->call(peer, echo_method, std::move(request), begun + call_timeout);
         if (!answer) co_return std::move(answer).error();
         nlohmann::json told = path(peer);
         told["ms"] = to_seconds(clock_->now() - begun) * 1e3;
@@ -231,7 +231,7 @@ class PeerMain {
             *peer, question.value("megabytes", 1), from_seconds(question.value("ramp_s", 0.0))));
     }
     Task<Result<nlohmann::json>> stream_once(PeerId peer, int megabytes, Duration ramp) {
-        const TimePoint deadline = clock_->now() + stream_patience;
+        const TimePoint deadline = clock_->now() + stream_timeout;
         DEDLOC_CO_TRY(auto opened, co_await host_->open_stream(peer, swallow_method, deadline));
         const std::unique_ptr<p2p::MessageStream> stream = std::move(opened);
         const SharedBytes message(Random(1).bytes(std::size_t{1} << 20));
@@ -283,7 +283,7 @@ class PeerMain {
             Bytes request;
             base::put_u32_be(request, pump_.done);
             request.resize(std::max(bytes, request.size()), 7);
-            const TimePoint deadline = clock_->now() + pump_call_patience;
+            const TimePoint deadline = clock_->now() + pump_call_timeout;
             auto answer = co_await host_->call(peer, number_method, std::move(request), deadline);
             if (!answer) {
                 ++pump_.repeats;
@@ -385,8 +385,8 @@ Ok NatPeer::connect() {
     while (std::chrono::steady_clock::now() < until) {
         socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-            const timeval patience{.tv_sec = answer_seconds_max, .tv_usec = 0};
-            ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+            const timeval timeout{.tv_sec = answer_seconds_max, .tv_usec = 0};
+            ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
             return {};
         }
         ::close(std::exchange(socket_, -1));

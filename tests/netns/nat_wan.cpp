@@ -137,7 +137,7 @@ class Switch {
                     std::uint64_t expirations = 0;
                     (void)!::read(timer_.get(), &expirations, sizeof expirations);
                 } else {
-                    take_frames(tag);
+                    receive_frames(tag);
                 }
             }
             deliver(nanoseconds());
@@ -153,7 +153,7 @@ class Switch {
         ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
     }
 
-    void take_frames(std::uint32_t from) {
+    void receive_frames(std::uint32_t from) {
         Port& port = ports_[from];
         for (int i = 0; i < frames_in_a_row_max; ++i) {
             const ssize_t size = ::read(port.tap.get(), buffer_.data(), buffer_.size());

@@ -40,7 +40,7 @@ class Paper(NatTest):
         self.assertGreater(setup["averaging_seconds"], setup["exchange_seconds_predicted"])
 
     def test_a_killed_experiment_leaves_no_namespaces(self) -> None:
-        # Its own group, all of which is killed, as a terminal that closes does.
+        # A group of its own, all of which is killed, as a terminal that closes does.
         lab = subprocess.Popen([*SMALL, "--only", "balanced"], cwd=self.folder,
                                start_new_session=True, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)

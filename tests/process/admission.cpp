@@ -82,7 +82,7 @@ bool AdmissionRun::start_run() {
     if (!start_organiser()) return false;
     for (const char* name : {"ana", "ben", revoked_member})
         if (start_person(name) == nullptr) return false;
-    return wait_for(admission_begin_patience_s, "four peers made no steps together", [this] {
+    return wait_for(admission_begin_timeout_s, "four peers made no steps together", [this] {
         return std::ranges::all_of(peers_, [this](const auto& peer) {
             return peer->step() >= steps_first && peer->steps().back().members == peers_.size();
         });
@@ -114,7 +114,7 @@ void AdmissionRun::check_refusal(const std::string& name,
     auto process = PeerProcess::start(program(), {"join", string}, folder(), name);
     if (!process) return fail(process.error().message());
     PeerProcess& intruder = **process;
-    const bool ended = intruder.process().wait_for(admission_refusal_patience_s);
+    const bool ended = intruder.process().wait_for(admission_refusal_timeout_s);
     const std::string said = intruder.last_error();
     sentences_[name] = said;
     if (!ended || intruder.process().end()->exit_code == 0)
@@ -124,7 +124,7 @@ void AdmissionRun::check_refusal(const std::string& name,
     const std::string sentence = said.substr(0, said.find_last_not_of('\n') + 1);
     if (!sentence.starts_with("dedloc: ") || sentence.find('\n') != std::string::npos)
         fail(fmt::format("{} was not told in one sentence: {}", name, said));
-    (void)wait_for(admission_refusal_patience_s, name + " was attributed by nobody", [&] {
+    (void)wait_for(admission_refusal_timeout_s, name + " was attributed by nobody", [&] {
         return std::ranges::any_of(refusals_seen_, [&](const RefusalSeen& seen) {
             return seen.peer == own.text() && seen.text.find(words) != std::string::npos;
         });
@@ -173,13 +173,13 @@ void AdmissionRun::refuse_all() {
 void AdmissionRun::revoke_member() {
     if (!command({"revoke", revoked_member})) return;
     PeerProcess& dora = *peers_.back();
-    (void)wait_for(admission_refusal_patience_s, "the revoked member did not end", [&dora] {
+    (void)wait_for(admission_refusal_timeout_s, "the revoked member did not end", [&dora] {
         return !dora.process().running();
     });
     if (dora.last_error().find("revoked the admission of dora") == std::string::npos)
         fail("the revoked member was not told so: " + dora.last_error());
     (void)wait_for(
-        admission_begin_patience_s, "the others made no steps after the revocation", [this] {
+        admission_begin_timeout_s, "the others made no steps after the revocation", [this] {
             return peers_[0]->step() > revoked_at_ + steps_after &&
                    peers_[1]->step() > revoked_at_ + steps_after;
         });

@@ -86,7 +86,7 @@ void AuthorityRun::leap_clocks() {
             set_clock(who, seconds);
             const double until = steady_s() + leap_lasts_s;
             while (steady_s() < until) {
-                look();
+                poll();
                 std::this_thread::sleep_for(authority_glance);
             }
             set_clock(who, 0);
@@ -110,17 +110,17 @@ void AuthorityRun::use_a_key_twice() {
     auto second = PeerProcess::start(program(), {"join", string_of("ana")}, folder(), "ana-copy");
     if (!second) return fail(second.error().message());
     peers_.push_back(*std::move(second));
-    (void)wait_for(admission_begin_patience_s, "one key at two places was not told to both", [&] {
+    (void)wait_for(admission_begin_timeout_s, "one key at two places was not told to both", [&] {
         return told_twice_.contains("ana") && told_twice_.contains("ana-copy");
     });
     PeerProcess& ended = *peers_.back();
     ended.process().send(SIGKILL);
-    (void)ended.process().wait_for(admission_refusal_patience_s);
+    (void)ended.process().wait_for(admission_refusal_timeout_s);
     forget(ended);
     (void)wait_for_steps("not all made steps after one key was used twice", steps_on);
 }
 
-// She signs for a guest by herself, with the right that she was given.
+// The co-organiser signs for a guest by herself, with the right that she was given.
 void AuthorityRun::refuse_her_guest() {
     const std::string hers = folder() + "/" + co_organiser;
     const auto identity = security::load_or_create_identity(hers);
@@ -148,7 +148,7 @@ void AuthorityRun::refuse_her_guest() {
     auto process =
         PeerProcess::start(program(), {"join", organiser().join_string()}, folder(), "mallory");
     if (!process) return fail(process.error().message());
-    const bool ended = (*process)->process().wait_for(admission_refusal_patience_s);
+    const bool ended = (*process)->process().wait_for(admission_refusal_timeout_s);
     const std::string said = (*process)->last_error();
     told_["guest_of_a_revoked_organiser"] = said;
     if (!ended || (*process)->process().end()->exit_code == 0 ||
@@ -159,7 +159,7 @@ void AuthorityRun::refuse_her_guest() {
 void AuthorityRun::revoke_the_co_organiser() {
     PeerProcess* const bea = peer_called(co_organiser);
     if (bea == nullptr || !command({"revoke", co_organiser})) return;
-    if (!wait_for(admission_refusal_patience_s, "the revoked co-organiser did not end", [bea] {
+    if (!wait_for(admission_refusal_timeout_s, "the revoked co-organiser did not end", [bea] {
             return !bea->process().running();
         }))
         return;
@@ -168,7 +168,7 @@ void AuthorityRun::revoke_the_co_organiser() {
     refuse_her_guest();
     PeerProcess* const guest = peer_called(her_guest);
     if (guest == nullptr || !command({"revoke", her_guest})) return;
-    (void)wait_for(admission_refusal_patience_s, "her guest, revoked, did not end", [guest] {
+    (void)wait_for(admission_refusal_timeout_s, "her guest, revoked, did not end", [guest] {
         return !guest->process().running();
     });
     forget(*guest);
@@ -176,7 +176,7 @@ void AuthorityRun::revoke_the_co_organiser() {
 
 void AuthorityRun::come_back(const std::vector<std::string>& words, const std::string& how) {
     organiser().process().send(SIGINT);
-    if (!organiser().process().wait_for(admission_refusal_patience_s))
+    if (!organiser().process().wait_for(admission_refusal_timeout_s))
         return fail("the organiser did not leave");
     if (const Ok again = organiser().restart(words); !again) return fail(again.error().message());
     const double began = steady_s();
@@ -189,11 +189,11 @@ void AuthorityRun::come_back(const std::vector<std::string>& words, const std::s
 // All make the same steps from now on, and none alone. A peer that was cut off for as long as the
 // quorum waits may have gone on by itself meanwhile: that branch ends where they meet.
 void AuthorityRun::check_one_branch() {
-    look();
+    poll();
     std::map<const PeerProcess*, std::size_t> made;
     for (const auto& peer : peers_) made[peer.get()] = peer->steps().size();
     if (!wait_for_steps("not all went on after the organiser came back", steps_on)) return;
-    if (!wait_for(admission_begin_patience_s, "not all had a part in one step", [this] {
+    if (!wait_for(admission_begin_timeout_s, "not all had a part in one step", [this] {
             return organiser().steps().back().members == peers_.size();
         }))
         return;

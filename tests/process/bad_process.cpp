@@ -25,9 +25,9 @@
 namespace dedloc::lab {
 namespace {
 
-constexpr double liar_begin_patience_s = 120;
-constexpr double ban_patience_s = 180;
-constexpr double liar_refusal_patience_s = 60;
+constexpr double liar_begin_timeout_s = 120;
+constexpr double ban_timeout_s = 180;
+constexpr double liar_refusal_timeout_s = 60;
 constexpr std::uint64_t steps_afterwards = 5;
 constexpr auto bad_glance = std::chrono::milliseconds(20);
 const BowlRun bad_bowl = {.name = "bad", .elements = 65536, .milliseconds = 20};
@@ -59,11 +59,11 @@ class BadProcessRun {
     void run() {
         start() && wait_for_ban() && wait_for_steps() && try_to_return();
         for (const auto& peer : honest_) peer->process().send(SIGTERM);
-        wait_for(liar_refusal_patience_s, "the others do not end", [this] {
+        wait_for(liar_refusal_timeout_s, "the others do not end", [this] {
             return std::ranges::none_of(honest_,
                                         [](const auto& peer) { return peer->process().running(); });
         });
-        look_at_disk();
+        check_disk();
     }
 
     const std::vector<std::string>& problems() const { return problems_; }
@@ -91,15 +91,15 @@ class BadProcessRun {
         for (const auto& peer : honest_) newest = std::max(newest, peer->step());
         return newest;
     }
-    void look() {
+    void poll() {
         for (std::size_t i = 0; i < honest_.size(); ++i) {
             PeerProcess& peer = *honest_[i];
             const std::size_t before = peer.steps().size();
-            for (const events::Event& event : peer.look()) hear(event);
+            for (const events::Event& event : peer.poll()) hear(event);
             for (const std::uint64_t step : peer.differing_steps(before, hashes_))
                 fail(fmt::format("{} has another state at step {}", peer.name(), step));
         }
-        for (const auto& liar : liars_) (void)liar->look();
+        for (const auto& liar : liars_) (void)liar->poll();
     }
     void hear(const events::Event& event) {
         const auto* order = event.as<events::OrderGiven>();
@@ -112,7 +112,7 @@ class BadProcessRun {
         return std::ranges::find(liar_ids_, peer) != liar_ids_.end();
     }
     // Each peer's loss of a step is compared with the middle one of those before it.
-    void look_at_losses() {
+    void check_losses() {
         for (const auto& peer : honest_) {
             std::vector<double> before;
             for (const StepSeen& step : peer->steps()) {
@@ -137,7 +137,7 @@ class BadProcessRun {
         const auto until =
             std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
         while (std::chrono::steady_clock::now() < until) {
-            look();
+            poll();
             if (done()) return true;
             std::this_thread::sleep_for(bad_glance);
         }
@@ -150,7 +150,7 @@ class BadProcessRun {
         std::ofstream(path) << bowl_run_text(bad_bowl)
                             << (liars_count_ > 1 ? usual_checks : quick_checks);
         if (!start_one({"host", path}, "peer-1")) return false;
-        const bool hosted = wait_for(liar_begin_patience_s, "the host gave no join string", [this] {
+        const bool hosted = wait_for(liar_begin_timeout_s, "the host gave no join string", [this] {
             return !honest_.front()->join_string().empty();
         });
         if (!hosted) return false;
@@ -158,7 +158,7 @@ class BadProcessRun {
         const int honest = command_.peers - static_cast<int>(liars_count_);
         for (int i = 2; i <= honest; ++i)
             if (!start_one({"join", join}, fmt::format("peer-{}", i))) return false;
-        const bool together = wait_for(liar_begin_patience_s, "not all took part", [this] {
+        const bool together = wait_for(liar_begin_timeout_s, "not all took part", [this] {
             return std::ranges::all_of(honest_, [this](const auto& peer) {
                 return !peer->steps().empty() && peer->steps().back().members == honest_.size();
             });
@@ -195,7 +195,7 @@ class BadProcessRun {
     }
     bool wait_for_ban() {
         const auto is_out = [](const auto& liar) { return !liar->process().running(); };
-        const bool out = wait_for(ban_patience_s, "not all who lie were out", [&] {
+        const bool out = wait_for(ban_timeout_s, "not all who lie were out", [&] {
             return banned_.size() >= liars_count_ && std::ranges::all_of(liars_, is_out);
         });
         if (!out) return false;
@@ -206,7 +206,7 @@ class BadProcessRun {
     }
     bool wait_for_steps() {
         const std::uint64_t from = steps();
-        return wait_for(liar_begin_patience_s, "the others made no more steps", [this, from] {
+        return wait_for(liar_begin_timeout_s, "the others made no more steps", [this, from] {
             return std::ranges::all_of(
                 honest_, [&](const auto& peer) { return peer->step() >= from + steps_afterwards; });
         });
@@ -216,7 +216,7 @@ class BadProcessRun {
         PeerProcess& liar = *liars_.front();
         if (const Ok again = liar.restart(liar_words(join, 0)); !again)
             return fail(again.error().message());
-        const bool refused = wait_for(liar_refusal_patience_s, "the liar was not refused", [&liar] {
+        const bool refused = wait_for(liar_refusal_timeout_s, "the liar was not refused", [&liar] {
             return !liar.process().running();
         });
         refusal_ = liar.last_error();
@@ -224,8 +224,8 @@ class BadProcessRun {
             return fail("the liar was not refused in words: " + refusal_);
         return refused;
     }
-    void look_at_disk() {
-        look_at_losses();
+    void check_disk() {
+        check_losses();
         if (banned_.size() > liars_count_) fail(fmt::format("{} peers are banned", banned_.size()));
         std::vector<std::string> folders;
         for (const auto& peer : honest_) folders.push_back(peer->directory());

@@ -2,7 +2,7 @@
 // gradients by -1000 and does not stop when it is told. `--bad collude`: two do so, from a step on
 // at which both have weighed for long, and each finds the other one right.
 //
-// These count as failures
+// Failures are
 //   it is not banned by certificates, or somebody else is, or on probation
 //   a step doubles the loss of the others
 //   it does not end by itself with a sentence that says so, or the others make no steps after that

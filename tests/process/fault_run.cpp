@@ -22,10 +22,10 @@ namespace {
 constexpr int peers_count = 4;              // at first, and at least
 constexpr std::size_t living_max = 6;       // at the same time
 constexpr std::size_t identities_max = 64;  // of one collaboration, from its start
-constexpr double start_patience_s = 180;
-constexpr double pace_patience_s = 60;
-constexpr double repair_patience_s = 60;
-constexpr double end_patience_s = 30;
+constexpr double start_timeout_s = 180;
+constexpr double pace_timeout_s = 60;
+constexpr double repair_timeout_s = 60;
+constexpr double end_timeout_s = 30;
 constexpr std::size_t steady_steps = 8;        // undisturbed steps before a fault
 constexpr std::uint64_t steps_after_kill = 6;  // that a kill could still delay
 constexpr double tolerance = 1.1;              // of the deadline
@@ -125,11 +125,11 @@ bool FaultRun::was_away(const PeerProcess& peer, double from, double until) cons
     return outage != outages_.end() && from < outage->second.until && outage->second.from < until;
 }
 
-void FaultRun::look() {
-    stolen_.look(wall_now());
+void FaultRun::poll() {
+    stolen_.observe(wall_now());
     for (const auto& peer : peers_) {
         const std::size_t before = peer->steps().size();
-        for (const events::Event& event : peer->look()) take(*peer, event);
+        for (const events::Event& event : peer->poll()) take(*peer, event);
         for (const std::uint64_t step : peer->differing_steps(before, hashes_))
             fail(
                 fmt::format("{} has another state than the others at step {}", peer->name(), step));
@@ -148,7 +148,7 @@ template <typename Done>
 bool FaultRun::wait_for(double seconds, const char* what, Done done) {
     const double until = wall_now() + seconds;
     for (;;) {
-        look();
+        poll();
         if (!good()) return false;
         if (done()) return true;
         if (wall_now() > until) {
@@ -196,7 +196,7 @@ bool FaultRun::all_take_part(double since) const {
 void FaultRun::wait_for_a_steady_pace() {
     const Peers all = living();
     const std::uint64_t count = all.size();
-    wait_for(pace_patience_s, "no steady pace was found", [&] {
+    wait_for(pace_timeout_s, "no steady pace was found", [&] {
         return std::all_of(all.begin(), all.end(), [&](const PeerProcess* peer) {
             const std::vector<StepSeen>& steps = peer->steps();
             if (steps.size() <= steady_steps) return false;
@@ -218,7 +218,7 @@ double FaultRun::normal_step_ms(const Peers& peers) const {
 }
 
 // The worst, over steps of `peers` that ended after `from` and began before `until`.
-void FaultRun::judge_lateness(FaultSeen& fault,
+void FaultRun::check_lateness(FaultSeen& fault,
                               const Peers& peers,
                               double from,
                               double until) const {
@@ -255,13 +255,13 @@ void FaultRun::start() {
         if (!peer) return fail(peer.error().message());
         peers_.push_back(*std::move(peer));
         if (i > 1) continue;
-        const bool hosted = wait_for(start_patience_s, "the host gave no join string", [&] {
+        const bool hosted = wait_for(start_timeout_s, "the host gave no join string", [&] {
             join = peers_.front()->join_string();
             return !join.empty();
         });
         if (!hosted) return;
     }
-    wait_for(start_patience_s, "not all four took part", [&] { return all_take_part(0); });
+    wait_for(start_timeout_s, "not all four took part", [&] { return all_take_part(0); });
 }
 
 std::vector<FaultKind> FaultRun::draw(bool anybody_comes_and_goes) {
@@ -304,7 +304,7 @@ FaultSeen FaultRun::begun(FaultKind kind, const PeerProcess& victim, const Peers
 // Any moment of a step.
 void FaultRun::wait_into_a_step(const FaultSeen& fault) {
     sleep_for(random_.uniform(0, fault.normal_ms / 1000));
-    look();
+    poll();
 }
 
 // All take part again.
@@ -312,7 +312,7 @@ void FaultRun::over(FaultSeen fault, const Peers& rest, double begun_at, double 
     const double now = wall_now();
     fault.recovery_ms = (now - recovering_since) * 1000;
     fault.last_step = newest_step(rest);
-    judge_lateness(fault, rest, begun_at, now);
+    check_lateness(fault, rest, begun_at, now);
     faults_.push_back(std::move(fault));
 }
 
@@ -330,13 +330,13 @@ void FaultRun::stop_one(double seconds) {
                           std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                               std::chrono::duration<double>(seconds));
     while (std::chrono::steady_clock::now() < wakes_at) {
-        look();
+        poll();
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     const double woken_at = wall_now();
     outages_[&victim].until = woken_at;
     victim.process().send(SIGCONT);
-    look();
+    poll();
     fault.mid_round = newest_plan_ > 0 && newest_plan_ < stopped_at;
     const std::uint64_t missed = newest_step(rest);
     if (missed < fault.first_step + 2)
@@ -344,7 +344,7 @@ void FaultRun::stop_one(double seconds) {
                          missed + 1 - fault.first_step,
                          victim.name(),
                          seconds));
-    wait_for(repair_patience_s, "the sleeper did not take part again", [&] {
+    wait_for(repair_timeout_s, "the sleeper did not take part again", [&] {
         return victim.step() > missed && all_take_part(woken_at);
     });
     over(std::move(fault), rest, stopped_at, woken_at);
@@ -356,7 +356,7 @@ void FaultRun::kill_one() {
     FaultSeen fault = begun(FaultKind::kill, victim, rest);
     // A plan was made now; the kill falls anywhere into its round.
     const double seen_plan = newest_plan_;
-    wait_for(pace_patience_s, "no round began", [&] { return newest_plan_ > seen_plan; });
+    wait_for(pace_timeout_s, "no round began", [&] { return newest_plan_ > seen_plan; });
     if (!good()) return;
     sleep_for(random_.uniform(0, round_ms_median() / 1000));
     const double killed_at = wall_now();
@@ -364,7 +364,7 @@ void FaultRun::kill_one() {
     ++kills_[&victim];
     outages_[&victim] = {killed_at, std::numeric_limits<double>::infinity()};
     victim.process().send(SIGKILL);
-    look();
+    poll();
     const std::uint64_t round_step = newest_plan_step_ + 1;  // that the round would make
     std::uint64_t made = 0;                                  // before the kill
     for (const PeerProcess* peer : rest)
@@ -373,12 +373,12 @@ void FaultRun::kill_one() {
     fault.mid_round = made < round_step;
     fault.first_step = made + 1;
     fault.last_step = made + steps_after_kill;
-    wait_for(repair_patience_s, "the others did not go on", [&] {
+    wait_for(repair_timeout_s, "the others did not go on", [&] {
         return std::all_of(rest.begin(), rest.end(), [&](const PeerProcess* peer) {
             return peer->step() >= fault.last_step;
         });
     });
-    judge_lateness(fault, rest, killed_at, wall_now());
+    check_lateness(fault, rest, killed_at, wall_now());
     if (!good()) return faults_.push_back(std::move(fault));
     victim.process().wait_for(5);
     FaultSeen again = begun(FaultKind::rejoin, victim, rest);
@@ -396,13 +396,13 @@ void FaultRun::start_again(PeerProcess& victim, const Peers& rest, FaultSeen& fa
     if (!restarted) return fail(restarted.error().message());
     down_.erase(&victim);
     outages_[&victim].until = restarted_at;
-    wait_for(repair_patience_s, "the killed peer did not come back", [&] {
+    wait_for(repair_timeout_s, "the killed peer did not come back", [&] {
         return all_take_part(restarted_at);
     });
     const double now = wall_now();
     fault.recovery_ms = (now - restarted_at) * 1000;
     fault.last_step = newest_step(rest);
-    judge_lateness(fault, rest, restarted_at, now);
+    check_lateness(fault, rest, restarted_at, now);
 }
 
 // A newcomer: a peer that nobody knows, in a new folder.
@@ -416,7 +416,7 @@ void FaultRun::join_one() {
     peers_.push_back(*std::move(newcomer));
     FaultSeen fault = begun(FaultKind::join, *peers_.back(), rest);
     fault.first_step = newest_step(rest) + 1;
-    wait_for(repair_patience_s, "the newcomer did not take part", [&] {
+    wait_for(repair_timeout_s, "the newcomer did not take part", [&] {
         return all_take_part(started_at);
     });
     over(std::move(fault), rest, started_at, started_at);
@@ -432,10 +432,10 @@ void FaultRun::leave_one() {
     const double asked_at = wall_now();
     down_.insert(&leaver);
     leaver.process().send(SIGINT);
-    wait_for(end_patience_s, "the leaver did not end", [&] { return !leaver.process().running(); });
+    wait_for(end_timeout_s, "the leaver did not end", [&] { return !leaver.process().running(); });
     if (!good() || !left_well(leaver)) return;
     const double gone_at = wall_now();
-    wait_for(repair_patience_s, "the others did not go on without who left", [&] {
+    wait_for(repair_timeout_s, "the others did not go on without who left", [&] {
         return all_take_part(gone_at);
     });
     over(std::move(fault), rest, asked_at, gone_at);
@@ -457,12 +457,12 @@ void FaultRun::end() {
     for (PeerProcess* peer : all) peer->process().send(SIGINT);
     for (PeerProcess* peer : all) {
         down_.insert(peer);
-        if (peer->process().wait_for(end_patience_s))
+        if (peer->process().wait_for(end_timeout_s))
             left_well(*peer);
         else
             fail(peer->name() + " did not leave within 30 s of Ctrl-C");
     }
-    look();
+    poll();
     if (!peers_.empty()) check_certificates();
     peers_.clear();  // kills what still runs
 }
@@ -482,7 +482,7 @@ void FaultRun::check_certificates() {
             if (!certificate) continue;
             const auto decision = wire::decode<consensus::Decision>(certificate->decision);
             if (!decision || decision->kind != consensus::DecisionKind::commit) continue;
-            const auto plan = wire::decode<consensus::Plan>(decision->plan);
+            const auto plan = wire::decode<consensus::RoundPlan>(decision->plan);
             if (plan) deadlines_ms[plan->instance.step + 1] = plan->round_ms;
         }
     for (FaultSeen& fault : faults_) judge(fault, deadlines_ms);

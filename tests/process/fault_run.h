@@ -74,7 +74,7 @@ class FaultRun {
     const std::vector<std::string>& problems() const { return problems_; }
     const std::vector<FaultSeen>& faults() const { return faults_; }
     std::uint64_t steps() const { return hashes_.size(); }
-    // Whose certificates were looked through for lost samples, and how many samples.
+    // Peers whose certificates were looked through for lost samples, and how many samples.
     std::uint64_t peers_judged() const { return peers_judged_; }
     double samples_judged() const { return samples_judged_; }
     double round_ms_median() const;
@@ -87,7 +87,7 @@ class FaultRun {
     };
 
     void fail(std::string sentence);
-    void look();
+    void poll();
     void take(PeerProcess& peer, const events::Event& event);
     // Looks again and again until `done`, the time is over, or something failed; true: done.
     template <typename Done>
@@ -109,7 +109,7 @@ class FaultRun {
     bool all_take_part(double since) const;
     void wait_for_a_steady_pace();
     double normal_step_ms(const Peers& peers) const;
-    void judge_lateness(FaultSeen& fault, const Peers& peers, double from, double until) const;
+    void check_lateness(FaultSeen& fault, const Peers& peers, double from, double until) const;
     std::uint64_t newest_step(const Peers& peers) const;
     void check_certificates();
     void check_samples(const std::vector<std::string>& folders);

@@ -10,7 +10,7 @@
 //   leave  one of more than four leaves in order, for good
 // Victims are drawn: the leader, the host, anybody. Several collaborations run side by side.
 //
-// These count as failures
+// Failures are
 //   a step of the others was late by more than 0.5 s after a kill, and by more than the round's
 //     deadline + 10 % after anything. Late: its time since the step before it, less the median of
 //     such times just before the fault. The deadline is the one in the certified plan of this step,

@@ -27,7 +27,7 @@ namespace dedloc::lab {
 namespace {
 
 constexpr std::size_t gate_elements = 64;
-constexpr Duration gate_patience = 30s;
+constexpr Duration gate_timeout = 30s;
 
 Result<std::unique_ptr<experts::ExpertBackend>> make_expert(const experts::ExpertUid& uid) {
     std::unique_ptr<experts::ExpertBackend> expert =
@@ -91,7 +91,7 @@ class Server {
             experts = &node->add<collab::ExpertService>(*node, make_expert, std::move(hosting));
         }
         auto& service = node->add<collab::CollaborationService>(*node);
-        collab::Options options;
+        collab::CollaborationOptions options;
         options.run = std::move(run);
         if (!options.run.access) options.secret = secret;
         if (options.run.access) options.admitted.token = token_for(options.run, node->id(), "olga");
@@ -161,11 +161,11 @@ class GateSockets : public testing::Test {
             ASSERT_TRUE(dial(*server)) << server->address;
     }
     bool dial(const Server& server) {
-        const TimePoint soon = visitor_->clock().now() + gate_patience;
+        const TimePoint soon = visitor_->clock().now() + gate_timeout;
         return bool(visitor_->call("dial", visitor_->host().dial(server.address, soon)));
     }
     void join() {
-        collab::Options options;
+        collab::CollaborationOptions options;
         options.run = run_;
         if (!run_.access) options.secret = trainer_->secret;
         options.role = membership::Role::observer;
@@ -198,7 +198,7 @@ class GateSockets : public testing::Test {
         question.catalogue = trainer_->data->name();
         question.pieces = {0};
         question.proof = std::move(proof);
-        const TimePoint soon = visitor_->clock().now() + gate_patience;
+        const TimePoint soon = visitor_->clock().now() + gate_timeout;
         return visitor_->call(
             "ask for data",
             visitor_->host().call(
@@ -209,7 +209,7 @@ class GateSockets : public testing::Test {
         const security::IdentitySigner signer(Server::authority());
         message.revocations.push_back(
             admission::revoke_subject(signer, run::run_hash(run_), "mallory", Server::wall_now()));
-        const TimePoint soon = visitor_->clock().now() + gate_patience;
+        const TimePoint soon = visitor_->clock().now() + gate_timeout;
         const auto told = visitor_->call(
             "revoke",
             visitor_->host().call(

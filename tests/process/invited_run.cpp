@@ -31,9 +31,9 @@ std::string content_of_file(const std::string& path) {
     return text;
 }
 
-void InvitedRun::look() {
+void InvitedRun::poll() {
     for (const auto& peer : peers_)
-        for (const events::Event& event : peer->look()) on_event(*peer, event);
+        for (const events::Event& event : peer->poll()) on_event(*peer, event);
 }
 
 bool InvitedRun::wait_for(double seconds,
@@ -41,7 +41,7 @@ bool InvitedRun::wait_for(double seconds,
                           const std::function<bool()>& done) {
     const double until = steady_s() + seconds;
     for (;;) {
-        look();
+        poll();
         if (done()) return true;
         const bool ended = !organiser().process().running();
         if (ended || steady_s() > until) {
@@ -57,10 +57,10 @@ bool InvitedRun::wait_for(double seconds,
 }
 
 bool InvitedRun::wait_for_steps(const std::string& what, std::uint64_t steps) {
-    look();
+    poll();
     std::uint64_t from = 0;
     for (const auto& peer : peers_) from = std::max(from, peer->step());
-    return wait_for(admission_begin_patience_s, what, [this, from, steps] {
+    return wait_for(admission_begin_timeout_s, what, [this, from, steps] {
         return std::ranges::all_of(peers_,
                                    [&](const auto& peer) { return peer->step() >= from + steps; });
     });
@@ -74,7 +74,7 @@ std::optional<std::string> InvitedRun::command(std::vector<std::string> words,
     const runtime::ChildOptions options{
         .command = words, .output_file = out + ".out", .error_file = out + ".err", .niceness = 0};
     auto child = runtime::ChildProcess::start(options);
-    if (!child || !child->wait_for(admission_refusal_patience_s) || child->end()->exit_code != 0) {
+    if (!child || !child->wait_for(admission_refusal_timeout_s) || child->end()->exit_code != 0) {
         fail(fmt::format("dedloc {} failed: {}", words[1], content_of_file(out + ".err")));
         return std::nullopt;
     }
@@ -90,7 +90,7 @@ bool InvitedRun::start_organiser(PeerPlace place) {
         program_, {"host", run_file, "--admit", "list"}, folder_, "organiser", std::move(place));
     if (!host) return fail(host.error().message()), false;
     peers_.push_back(*std::move(host));
-    return wait_for(admission_begin_patience_s, "the organiser printed no join string", [this] {
+    return wait_for(admission_begin_timeout_s, "the organiser printed no join string", [this] {
         return !organiser().join_string().empty();
     });
 }

@@ -14,8 +14,8 @@
 
 namespace dedloc::lab {
 
-inline constexpr double admission_begin_patience_s = 60;
-inline constexpr double admission_refusal_patience_s = 45;
+inline constexpr double admission_begin_timeout_s = 60;
+inline constexpr double admission_refusal_timeout_s = 45;
 
 class InvitedRun {
   public:
@@ -29,7 +29,7 @@ class InvitedRun {
   protected:
     void fail(std::string sentence) { problems_.push_back(std::move(sentence)); }
     // Reads what all logs say since the last look.
-    void look();
+    void poll();
     virtual void on_event(const PeerProcess& peer, const events::Event& event) = 0;
     bool wait_for(double seconds, const std::string& what, const std::function<bool()>& done);
     // All make so many more steps.

@@ -36,7 +36,7 @@ Result<std::unique_ptr<PeerProcess>> PeerProcess::start(const std::string& progr
 }
 
 Ok PeerProcess::restart(std::vector<std::string> words) {
-    look();  // what the old process wrote last
+    poll();  // what the old process wrote last
     steps_.clear();
     process_.reset();
     return begin(std::move(words));
@@ -60,7 +60,7 @@ Ok PeerProcess::begin(std::vector<std::string> words) {
     return {};
 }
 
-std::vector<events::Event> PeerProcess::look() {
+std::vector<events::Event> PeerProcess::poll() {
     const std::string path = directory_ + "/events.jsonl";
     std::vector<events::Event> events;
     std::error_code error;

@@ -45,11 +45,11 @@ class PeerProcess {
     runtime::ChildProcess& process() { return *process_; }
 
     // Reads what was appended since the last look; returns the new events.
-    std::vector<events::Event> look();
+    std::vector<events::Event> poll();
     const std::vector<StepSeen>& steps() const { return steps_; }
     std::uint64_t step() const { return steps_.empty() ? 0 : steps_.back().step; }
-    // Its steps from place `first` on that left another state than `hashes`, by step, says. Those
-    // that are new there are added.
+    // The peer's steps from place `first` on that left another state than `hashes`, by step, says.
+    // Those that are new there are added.
     std::vector<std::uint64_t> differing_steps(std::size_t first,
                                                std::map<std::uint64_t, std::string>& hashes) const;
     // The join string it last wrote; empty: none yet.

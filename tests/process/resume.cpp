@@ -31,8 +31,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t resumed_peers = 3;
 constexpr std::uint64_t steps_between = 4;  // that a resumed run must make
-constexpr double patience_s = 120;
-constexpr double save_patience_s = 10;
+constexpr double timeout_s = 120;
+constexpr double save_timeout_s = 10;
 constexpr auto glance = std::chrono::milliseconds(5);
 
 // Eight megabytes of state: writing them takes long enough to be hit.
@@ -86,7 +86,7 @@ class ResumeRun {
   private:
     void fail(std::string sentence) { problems_.push_back(std::move(sentence)); }
     bool good() const { return problems_.empty(); }
-    void look(bool dead = false);
+    void poll(bool dead = false);
     void take(const PeerProcess& peer, const events::Event& event);
     template <typename Done>
     bool wait_for(double seconds, const std::string& what, Done done);
@@ -114,10 +114,10 @@ void ResumeRun::take(const PeerProcess& peer, const events::Event& event) {
         fail(fmt::format("{}: {}", peer.name(), event.text));
 }
 
-void ResumeRun::look(bool dead) {
+void ResumeRun::poll(bool dead) {
     for (const auto& peer : peers_) {
         const std::size_t before = peer->steps().size();
-        for (const events::Event& event : peer->look()) take(*peer, event);
+        for (const events::Event& event : peer->poll()) take(*peer, event);
         for (const std::uint64_t step : peer->differing_steps(before, hashes_))
             fail(
                 fmt::format("{} has another state than the others at step {}", peer->name(), step));
@@ -130,7 +130,7 @@ template <typename Done>
 bool ResumeRun::wait_for(double seconds, const std::string& what, Done done) {
     const double until = now_s() + seconds;
     for (;;) {
-        look();
+        poll();
         if (!good()) return false;
         if (done()) return true;
         if (now_s() > until) {
@@ -166,7 +166,7 @@ bool ResumeRun::start(std::size_t first, std::vector<std::string> words) {
         if (i > 0) continue;
         // The file may still hold the join string of the life before.
         PeerProcess& host = *peers_[who];
-        const double until = now_s() + patience_s;
+        const double until = now_s() + timeout_s;
         while (host.join_string().empty() || host.join_string() == old) {
             if (!host.process().running() || now_s() > until)
                 return fail(fmt::format(
@@ -185,12 +185,12 @@ bool ResumeRun::start_first() {
     const std::string run_file = folder_ + "/run.toml";
     std::ofstream(run_file) << bowl_run_text(resume_bowl);
     return start(0, {"host", run_file}) &&
-           wait_for(patience_s, "the run did not start", [&] { return all_beyond(steps_between); });
+           wait_for(timeout_s, "the run did not start", [&] { return all_beyond(steps_between); });
 }
 
 void ResumeRun::kill_all(bool while_saving, Totals& totals) {
     if (while_saving) {
-        const double until = now_s() + save_patience_s;
+        const double until = now_s() + save_timeout_s;
         const auto somebody_saves = [&] {
             return std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) {
                 return has_unfinished(peer->directory());
@@ -204,8 +204,8 @@ void ResumeRun::kill_all(bool while_saving, Totals& totals) {
     std::vector<std::size_t> order = {0, 1, 2};
     for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_.below(i)]);
     for (const std::size_t i : order) peers_[i]->process().send(SIGKILL);
-    for (const auto& peer : peers_) (void)peer->process().wait_for(patience_s);
-    look(/*dead=*/true);
+    for (const auto& peer : peers_) (void)peer->process().wait_for(timeout_s);
+    poll(/*dead=*/true);
     totals.steps += hashes_.size();
     const std::uint64_t last = hashes_.empty() ? 0 : hashes_.rbegin()->first;
     if (planned_ > last) ++totals.kills_mid_round;
@@ -256,7 +256,7 @@ bool ResumeRun::repeat(int number, Totals& totals) {
     const std::string& folder = peers_[newest->peer]->directory();
     if (!start(newest->peer, {"host", "--resume", folder})) return false;
     const bool on = wait_for(
-        patience_s, "not all took part again", [&] { return all_beyond(from + steps_between); });
+        timeout_s, "not all took part again", [&] { return all_beyond(from + steps_between); });
     if (!on) return false;
     totals.resume_s.push_back(now_s() - begun);
     if (hashes_.begin()->first != from + 1)
@@ -269,7 +269,7 @@ bool ResumeRun::repeat(int number, Totals& totals) {
 
 void ResumeRun::end() {
     for (const auto& peer : peers_) peer->process().send(SIGKILL);
-    for (const auto& peer : peers_) (void)peer->process().wait_for(patience_s);
+    for (const auto& peer : peers_) (void)peer->process().wait_for(timeout_s);
 }
 
 Totals run_repeats(const ResumeCommand& command, const std::string& folder) {

@@ -7,7 +7,7 @@
 //   resume  `dedloc host --resume` from the peer whose checkpoint is the newest; the others join
 //           with the new join string, in the folders they had
 //
-// These count as failures
+// Failures are
 //   a finished checkpoint that does not verify, or one that was told in an event log and is neither
 //     there nor replaced by newer ones
 //   the run does not go on from the step of the newest checkpoint, or from another state than the

@@ -7,13 +7,13 @@
 namespace dedloc::lab {
 namespace {
 
-constexpr double look_interval_s = 0.05;
+constexpr double poll_interval_s = 0.05;
 constexpr int columns = 8;  // user nice system idle iowait irq softirq steal; guests are in user
 
 }  // namespace
 
-void StolenTime::look(double now) {
-    if (!samples_.empty() && now < samples_.back().at + look_interval_s) return;
+void StolenTime::observe(double now) {
+    if (!samples_.empty() && now < samples_.back().at + poll_interval_s) return;
     std::ifstream file("/proc/stat");
     take(now, file);
 }

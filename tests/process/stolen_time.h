@@ -2,7 +2,7 @@
 // virtual machine the host may give them to somebody else ("steal" in /proc/stat); whatever runs
 // meanwhile is late for that reason.
 //
-// Thread: one. Cost: look() reads a line of /proc/stat, at most every 50 ms. Where there is no such
+// Thread: one. Cost: poll() reads a line of /proc/stat, at most every 50 ms. Where there is no such
 // file, nothing is ever stolen.
 
 #pragma once
@@ -14,11 +14,11 @@ namespace dedloc::lab {
 class StolenTime {
   public:
     // `now`: seconds of any clock, the same one in share().
-    void look(double now);
+    void observe(double now);
     // A share of all processors' time between two looks around [from, until], 0 to 1.
     double share(double from, double until) const;
 
-    // Takes what look() has read: for tests.
+    // Takes what poll() has read: for tests.
     void take(double now, std::istream& proc_stat);
 
   private:

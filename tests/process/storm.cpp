@@ -34,14 +34,14 @@ using Clock = std::chrono::steady_clock;
 constexpr double slowdown_max = 0.10;
 // 64 handshakes of strangers with their buffers are some 2 MB; all else the kernel holds.
 constexpr double growth_mb_max = 64;
-// These bound a flood: the speed that it leaves, beside a neighbour that computes as much, and the
+// Limits of a flood: the speed that it leaves, beside a neighbour that computes as much, and the
 // memory that stays taken once it is over.
 constexpr double speed_min = 0.9;
 constexpr double kept_mb_max = 50;
 constexpr double flood_seconds_max = 10;
 constexpr auto settling = std::chrono::seconds(1);
 constexpr auto giving_back = std::chrono::seconds(60);
-constexpr double storm_patience_s = 180;
+constexpr double storm_timeout_s = 180;
 constexpr auto log_glance = std::chrono::milliseconds(5);
 constexpr auto dial_again = std::chrono::milliseconds(300);
 constexpr auto slow_letter = std::chrono::milliseconds(500);
@@ -279,10 +279,10 @@ struct Peers {
             all.push_back(std::move(peer));
             if (i > 1) continue;
             DEDLOC_TRY_VOID(
-                wait(storm_patience_s, [this] { return !host().join_string().empty(); }));
+                wait(storm_timeout_s, [this] { return !host().join_string().empty(); }));
             words = {"join", host().join_string()};
         }
-        return wait(storm_patience_s, [this] {
+        return wait(storm_timeout_s, [this] {
             return !host().steps().empty() && host().steps().back().members == 3;
         });
     }
@@ -290,7 +290,7 @@ struct Peers {
     Ok wait(double seconds, Done done) {
         const auto until = Clock::now() + std::chrono::duration<double>(seconds);
         while (!done()) {
-            for (const auto& peer : all) peer->look();
+            for (const auto& peer : all) peer->poll();
             for (const auto& peer : all)
                 if (!peer->process().running())
                     return make_error(ErrorKind::local_fault,
@@ -307,7 +307,7 @@ struct Peers {
     Result<double> mean_step(double seconds) {
         const auto over = Clock::now() + std::chrono::duration<double>(seconds);
         const std::size_t first = host().steps().size();
-        DEDLOC_TRY_VOID(wait(seconds + storm_patience_s, [&] {
+        DEDLOC_TRY_VOID(wait(seconds + storm_timeout_s, [&] {
             return Clock::now() >= over && host().steps().size() > first + 1;
         }));
         const auto& steps = host().steps();
@@ -353,7 +353,7 @@ Result<double> step_beside_flood(FloodOutcome& outcome, Peers& peers, double sec
     const pid_t pid = peers.host().process().pid();
     const Flood flood(outcome.kind, peers.port);
     std::this_thread::sleep_for(settling);
-    (void)peers.host().look();
+    (void)peers.host().poll();
     const double spent = flood.cpu_seconds();
     const std::uint64_t answers = flood.answers();
     const auto begun = Clock::now();
@@ -368,7 +368,7 @@ Result<double> step_beside_flood(FloodOutcome& outcome, Peers& peers, double sec
 Result<double> step_beside_neighbour(double busy, Peers& peers, double seconds) {
     const BusyNeighbour neighbour(busy);
     std::this_thread::sleep_for(settling);
-    (void)peers.host().look();
+    (void)peers.host().poll();
     return peers.mean_step(seconds);
 }
 

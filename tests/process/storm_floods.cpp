@@ -31,7 +31,7 @@ constexpr std::size_t held_bytes = 250u << 10;
 constexpr std::size_t announced_bytes = 4u << 20;
 constexpr std::size_t long_addresses = 16;
 constexpr Duration pause_after_failure{20'000'000};
-constexpr Duration patience{10'000'000'000};
+constexpr Duration timeout{10'000'000'000};
 constexpr auto neighbour_moment = std::chrono::milliseconds(10);
 
 using ConnectionPtr = std::shared_ptr<p2p::PeerConnection>;
@@ -102,7 +102,7 @@ struct Flood::State {
 
 Task<Result<ConnectionPtr>> Flood::State::connect() {
     const runtime::SocketAddress address{.host = "127.0.0.1", .port = port};
-    const TimePoint deadline = clock->now() + patience;
+    const TimePoint deadline = clock->now() + timeout;
     auto raw = co_await network->connect(address, deadline);
     if (!raw) co_return std::move(raw).error();
     auto context = transport::UpgradeContext::make(security::Identity::generate());
@@ -134,7 +134,7 @@ Task<void> Flood::State::again(Task<void> (State::*act)()) {
 Task<void> Flood::State::leave_addresses() {
     auto connection = co_await connect();
     if (!connection) co_return;
-    const TimePoint deadline = clock->now() + patience;
+    const TimePoint deadline = clock->now() + timeout;
     auto opened = co_await (*connection)->open_stream(deadline);
     if (opened) {
         wire::Identify identify;
@@ -153,7 +153,7 @@ Task<void> Flood::State::leave_addresses() {
 }
 
 Task<void> Flood::State::ask_on_one_stream(ConnectionPtr connection) {
-    auto opened = co_await connection->open_stream(clock->now() + patience);
+    auto opened = co_await connection->open_stream(clock->now() + timeout);
     if (!opened) co_return;
     const std::unique_ptr<transport::Stream> stream = *std::move(opened);
     stream->set_deadline(TimePoint::never());
@@ -184,7 +184,7 @@ Task<void> Flood::State::ask_who() {
     if (!connection) co_return;
     const ConnectionPtr asker = *connection;
     while (!asker->is_closed()) {
-        auto answer = co_await p2p::ask_identify(asker, clock->now() + patience);
+        auto answer = co_await p2p::ask_identify(asker, clock->now() + timeout);
         if (!answer) break;
         ++answers;
     }
@@ -196,10 +196,10 @@ Task<void> Flood::State::say_hello() {
     if (!connection) co_return;
     const ConnectionPtr asker = *connection;
     for (int number = 0; !asker->is_closed(); ++number) {
-        auto opened = co_await asker->open_stream(clock->now() + patience);
+        auto opened = co_await asker->open_stream(clock->now() + timeout);
         if (!opened) break;
         std::unique_ptr<transport::Stream> stream = *std::move(opened);
-        stream->set_deadline(clock->now() + patience);
+        stream->set_deadline(clock->now() + timeout);
         const std::string method = number % 2 == 0 ? std::string(membership::hello_method)
                                                    : std::string("/no/such/method");
         stream->propose(method);
@@ -216,7 +216,7 @@ Task<void> Flood::State::hold() {
     auto connection = co_await connect();
     if (!connection) co_return;
     const ConnectionPtr holder = *connection;
-    auto opened = co_await holder->open_stream(clock->now() + patience);
+    auto opened = co_await holder->open_stream(clock->now() + timeout);
     if (!opened) co_return;
     const std::unique_ptr<transport::Stream> stream = *std::move(opened);
     stream->set_deadline(TimePoint::never());
@@ -242,7 +242,7 @@ Task<void> Flood::State::use_relay() {
     const ConnectionPtr user = *connection;
     const PeerId nobody = security::Identity::generate().id();
     while (!user->is_closed()) {
-        const TimePoint deadline = clock->now() + patience;
+        const TimePoint deadline = clock->now() + timeout;
         auto place = co_await p2p::reserve(user, nobody, clock->wall_now(), deadline);
         auto circuit = co_await p2p::open_circuit(user, nobody, deadline);
         if (place || circuit) ++answers;

@@ -86,7 +86,7 @@ class Caps(ProcessTest):
     def expect_cap(self, proxy: CountingProxy, name: str, mbit: float) -> None:
         sent, seconds = self.counted(proxy, name, seconds=8)
         self.assertLessEqual(sent, mbit * MBIT * (seconds + BURST_SECONDS) + UNDER_WAY_BYTES)
-        # It had as much to send as it may, and more; a busy machine takes its time.
+        # The peer had as much to send as it may, and more; a busy machine takes its time.
         self.assertGreater(sent, 0.25 * mbit * MBIT * seconds)
 
     def test_a_peer_sends_no_more_than_its_cap(self) -> None:

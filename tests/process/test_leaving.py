@@ -27,7 +27,7 @@ class Leaving(ProcessTest):
             self.until("the host sees it leave",
                        lambda seen=left: len(host.events("peer_left")) > seen)
             self.assertEqual(host.events("peer_lost"), [])
-            # It comes back as itself, and leaves by the other signal.
+            # The peer comes back as itself, and leaves by the other signal.
             if number == signal.SIGINT:
                 step = host.step()
                 peer = self.join(host.join_string(), "peer")

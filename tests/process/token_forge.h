@@ -27,7 +27,7 @@ class TokenForge {
 
     // Eight that present a token which is refused; `revoked` is a person who was revoked.
     std::vector<Intruder> intruders(const std::string& revoked) const;
-    // One whose token was good until an hour ago.
+    // An intruder whose token was good until an hour ago.
     Intruder late() const;
 
   private:

@@ -99,6 +99,14 @@ class Tidy(unittest.TestCase):
                      "// Whole rounds, what they cost."):
             self.assertEqual(rules(HEAD + line + "\n"), [])
 
+    def test_a_block_of_comments_begins_with_a_noun(self):
+        for line in ("// Whoever was refused will be again.", "// It remembers tokens.",
+                     "    // Those in force.", "// One that lives, by chance."):
+            self.assertEqual(rules(HEAD + "int i;\n" + line + "\n"), ["headless"])
+        for lines in ("// A peer asks.\n// It gets an answer.", "// One row of the table.",
+                      "// He et al. 1502.01852", "int i;  // It counts."):
+            self.assertEqual(rules(HEAD + "int i;\n" + lines + "\n"), [])
+
     def test_headers_say_what_they_are(self):
         self.assertEqual(rules("#pragma once\n", "src/dedloc/dht/a.h"), ["header-comment"])
         self.assertEqual(rules(HEAD + "#pragma once\n", "src/dedloc/dht/a.h"), [])

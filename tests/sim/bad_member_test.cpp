@@ -104,7 +104,7 @@ bool change_announcement(Bytes& bytes, Change change) {
 template <typename Change>
 bool change_plan(Scene& scene, Bytes& bytes, Change change) {
     auto message = read<Signed>(bytes);
-    auto plan = message ? read<Plan>(message->payload) : std::nullopt;
+    auto plan = message ? read<RoundPlan>(message->payload) : std::nullopt;
     if (!plan) return false;
     change(*plan);
     message->payload = wire::encode(*plan);
@@ -151,7 +151,7 @@ template <typename Change>
 bool change_part_of_decision(Scene& scene, Bytes& bytes, bool own, Change change) {
     bool changed = false;
     change_decision(bytes, [&](Decision& decision) {
-        const auto plan = read<Plan>(decision.plan);
+        const auto plan = read<RoundPlan>(decision.plan);
         if (!plan) return;
         const auto liar = static_cast<std::uint32_t>(
             std::ranges::find(plan->members, scene.signer().id(), &PlanMember::peer) -
@@ -181,7 +181,7 @@ void send_call(Scene& scene, const char* method, Bytes request) {
 // Somebody else's plan is repaired by the bad member, in its own favour.
 bool send_forged_repair(Scene& scene, Bytes&) {
     const auto message = read<Signed>(scene.plan);
-    const auto plan = message ? read<Plan>(message->payload) : std::nullopt;
+    const auto plan = message ? read<RoundPlan>(message->payload) : std::nullopt;
     if (!plan || plan->leader == scene.world->node(bad).id()) return false;
     Repair repair;
     repair.plan = decision_digest(message->payload);
@@ -196,10 +196,10 @@ bool send_forged_repair(Scene& scene, Bytes&) {
     return true;
 }
 
-// Its own plan, its own repair, but nothing that proves that it made it.
+// The member's own plan, its own repair, but nothing that proves that it made it.
 bool send_repair_with_a_broken_signature(Scene& scene, Bytes&) {
     const auto message = read<Signed>(scene.plan);
-    const auto plan = message ? read<Plan>(message->payload) : std::nullopt;
+    const auto plan = message ? read<RoundPlan>(message->payload) : std::nullopt;
     if (!plan || plan->leader != scene.world->node(bad).id()) return false;
     Repair repair;
     repair.plan = decision_digest(message->payload);
@@ -214,7 +214,7 @@ bool send_repair_with_a_broken_signature(Scene& scene, Bytes&) {
     return true;
 }
 
-// Its header names that step's plan.
+// The header names that step's plan.
 bool send_earlier_contribution(Scene& scene, Bytes& bytes) {
     const auto before = scene.contribution_before.find(scene.to);
     if (before == scene.contribution_before.end()) return false;
@@ -364,7 +364,7 @@ const Lie lies[] = {
      false,
      "never announced",
      [](Scene& scene, Bytes& b) {
-         return change_plan(scene, b, [&scene](Plan& plan) {
+         return change_plan(scene, b, [&scene](RoundPlan& plan) {
              for (PlanMember& member : plan.members)
                  if (member.peer == scene.world->node(scene.to).id()) member.input.fresh.end += 7;
          });
@@ -374,7 +374,7 @@ const Lie lies[] = {
      false,
      "has computed at most",
      [](Scene& scene, Bytes& b) {
-         return change_plan(scene, b, [&scene](Plan& plan) {
+         return change_plan(scene, b, [&scene](RoundPlan& plan) {
              for (PlanMember& member : plan.members)
                  if (member.peer == scene.world->node(bad).id()) member.input.fresh.end += 160;
          });
@@ -389,14 +389,14 @@ const Lie lies[] = {
      false,
      "its deadlines",
      [](Scene& scene, Bytes& b) {
-         return change_plan(scene, b, [](Plan& plan) { plan.round_ms = 3'600'000; });
+         return change_plan(scene, b, [](RoundPlan& plan) { plan.round_ms = 3'600'000; });
      }},
     {"a_plan_that_leaves_out_a_piece",
      plan_method,
      false,
      "do not cover",
      [](Scene& scene, Bytes& b) {
-         return change_plan(scene, b, [](Plan& plan) { plan.parts.pop_back(); });
+         return change_plan(scene, b, [](RoundPlan& plan) { plan.parts.pop_back(); });
      }},
     {"a_repair_of_anothers_plan",
      parts_method,
@@ -576,7 +576,7 @@ void remember(Scene& scene, const sim::World::Outgoing& sent) {
     if (sent.method == plan_method && !sent.is_answer) {
         scene.plan = sent.payload;
         if (const auto message = read<Signed>(sent.payload))
-            if (const auto plan = read<Plan>(message->payload))
+            if (const auto plan = read<RoundPlan>(message->payload))
                 scene.round_ms_max = std::max(scene.round_ms_max, plan->round_ms);
     }
     if (!sent.is_answer) scene.newest_call[sent.method] = sent.payload;
@@ -657,7 +657,8 @@ void expect_the_others_go_on(const Outcome& outcome) {
     testing::Test::RecordProperty("gap", std::to_string(result.step_gap_max_s));
     EXPECT_GE(result.commits, 10u);
     EXPECT_EQ(result.branches, 0u);
-    // It lies in every round from the tenth second on, a dozen at least: they complete without it.
+    // The member lies in every round from the tenth second on, a dozen at least: they complete
+    // without it.
     EXPECT_LE(result.aborts, aborts_max);
     EXPECT_GT(result.averages_checked, 0u);
     // A step takes three to four seconds of computing; a round that fails, its deadline of one.
@@ -784,7 +785,7 @@ INSTANTIATE_TEST_SUITE_P(Messages, Replays, testing::ValuesIn(replays), [](const
     return std::string(one.param.name);
 });
 
-// It may or may not be told of: the others go on as if nothing had been sent.
+// The lie may or may not be told of: the others go on as if nothing had been sent.
 void expect_no_effect_of(const std::function<bool(Scene&, const sim::World::Outgoing&)>& lie,
                          int lies_least = 6) {
     Scene scene;
@@ -882,7 +883,7 @@ TEST(Meddler, that_promises_with_a_decision_that_cannot_be_read_stops_no_propose
 bool send_leaders_plan_as_its_own(Scene& scene) {
     constexpr std::uint32_t plans_kept = 6;
     const auto message = read<Signed>(scene.plan);
-    auto plan = message ? read<Plan>(message->payload) : std::nullopt;
+    auto plan = message ? read<RoundPlan>(message->payload) : std::nullopt;
     const PeerId& liar = scene.world->node(bad).id();
     if (!plan || plan->leader == liar) return false;
     std::vector<Voter> voters;

@@ -15,7 +15,7 @@ using consensus::CounterRange;
 using consensus::DecisionKind;
 using consensus::ElementRange;
 using consensus::MemberInput;
-using consensus::Plan;
+using consensus::RoundPlan;
 
 // The sum that a member must have sent for one range, and the weight of each of its elements.
 struct Checkers::Expected {
@@ -68,7 +68,7 @@ void add_member(Expected& expected,
 }
 
 // In a grid that went as planned: the member of the owner's column that sums this one's group.
-std::size_t sender_of(const Plan& plan, std::uint32_t owner, std::size_t member) {
+std::size_t sender_of(const RoundPlan& plan, std::uint32_t owner, std::size_t member) {
     if (plan.group_of[member] == plan.group_of[owner]) return member;
     const auto place = static_cast<std::size_t>(std::ranges::find(plan.collectors, owner) -
                                                 plan.collectors.begin());
@@ -76,7 +76,7 @@ std::size_t sender_of(const Plan& plan, std::uint32_t owner, std::size_t member)
 }
 
 // Members in a part, by the member that sent them to the owner: the order of the sum.
-std::map<std::size_t, std::vector<std::size_t>> by_sender(const Plan& plan,
+std::map<std::size_t, std::vector<std::size_t>> by_sender(const RoundPlan& plan,
                                                           const consensus::FinishedPart& part) {
     const bool grid = plan.groups > 0 && part.repair == 0;
     std::map<std::size_t, std::vector<std::size_t>> senders;
@@ -141,7 +141,7 @@ void Checkers::on_certificate(const std::string& who, ByteView certificate, Time
 }
 
 void Checkers::check_averages(const Link& link) {
-    const Plan& plan = *link.plan;
+    const RoundPlan& plan = *link.plan;
     for (std::size_t p = 0; p < plan.parts.size() && p < link.decision.parts.size(); ++p) {
         const ElementRange part = plan.parts[p].range();
         if (part.end() > vector_count_) {
@@ -263,7 +263,7 @@ void Checkers::on_frozen(const PeerId& peer,
 
 // An average of a sparse codec holds what came, one after the other.
 bool Checkers::is_gathered(const Link& link, std::size_t p) {
-    const Plan& plan = *link.plan;
+    const RoundPlan& plan = *link.plan;
     const consensus::FinishedPart& header = link.decision.parts[p];
     const ElementRange range = plan.parts[p].range();
     std::vector<allreduce::PartInput> inputs;
@@ -289,7 +289,7 @@ bool Checkers::is_gathered(const Link& link, std::size_t p) {
 
 // In fp32 a contribution travels as it is.
 bool Checkers::is_clipped(const Link& link, std::size_t p) {
-    const Plan& plan = *link.plan;
+    const RoundPlan& plan = *link.plan;
     const ElementRange range = plan.parts[p].range();
     std::vector<allreduce::PartInput> inputs;
     for (std::uint32_t member = 0; member < plan.members.size(); ++member) {

@@ -130,7 +130,7 @@ class CorpusWorld {
     std::vector<text::Block> blocks_;
     std::unique_ptr<data::PieceExchange> host_;
     std::vector<std::unique_ptr<CorpusHome>> homes_;
-    std::uint64_t looked_at_ = 0;  // blocks before it are out
+    std::uint64_t polled_at_ = 0;  // blocks before it are out
     bool is_out_ = false;
     Duration out_after_{0};
     std::uint64_t gone_ = 0;
@@ -219,11 +219,11 @@ Task<void> CorpusWorld::train(sim::SimNode& node, CorpusHome& home) {
 }
 
 bool CorpusWorld::every_block_is_out() {
-    while (looked_at_ < blocks_.size() && std::ranges::any_of(homes_, [this](const auto& home) {
-               return home->cache->has(looked_at_);
+    while (polled_at_ < blocks_.size() && std::ranges::any_of(homes_, [this](const auto& home) {
+               return home->cache->has(polled_at_);
            }))
-        ++looked_at_;
-    return looked_at_ == blocks_.size();
+        ++polled_at_;
+    return polled_at_ == blocks_.size();
 }
 
 void CorpusWorld::run() {

@@ -47,7 +47,8 @@ run::RunFile gated_run(bool invited) {
 // A node that trains, or one that lends itself for experts: together they serve all there is.
 class Serving {
   public:
-    Serving(sim::SimNode& node, collab::Options options) : table_(node.host(), verifier_) {
+    Serving(sim::SimNode& node, collab::CollaborationOptions options)
+        : table_(node.host(), verifier_) {
         if (options.role == membership::Role::trainer) {
             options.layout.parameters_count = gate_elements;
             options.layout.parameters.push_back({"all", 0, gate_elements, true, true});
@@ -111,8 +112,8 @@ class GateTest : public testing::Test {
         for (auto& one : serving) world.run_task(Serving::stop(*one));
     }
     // `options` of each of the two, by its PeerId.
-    void serve(const std::function<collab::Options(const PeerId&)>& options) {
-        collab::Options helps = options(helper.id());
+    void serve(const std::function<collab::CollaborationOptions(const PeerId&)>& options) {
+        collab::CollaborationOptions helps = options(helper.id());
         helps.role = membership::Role::observer;
         helps.bootstrap = {address_of(trainer)};
         serving.push_back(std::make_unique<Serving>(trainer, options(trainer.id())));
@@ -204,7 +205,7 @@ class GateTest : public testing::Test {
 TEST_F(GateTest, every_protocol_of_a_run_with_a_secret_is_closed_to_strangers_and_open_to_members) {
     const Bytes secret(16, 7);
     serve([&](const PeerId&) {
-        collab::Options options;
+        collab::CollaborationOptions options;
         options.run = gated_run(false);
         options.secret = secret;
         return options;
@@ -232,7 +233,7 @@ TEST_F(GateTest, a_token_opens_what_its_revocation_closes) {
         return admission::encode_token(*admission::issue_token(authority, hash, grant, now));
     };
     serve([&](const PeerId& self) {
-        collab::Options options;
+        collab::CollaborationOptions options;
         options.run = run;
         options.admitted.token = token_for(self, "olga");
         return options;

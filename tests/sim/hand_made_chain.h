@@ -55,7 +55,7 @@ class HandMadeChain {
     void commit(std::vector<HandMember> members,
                 std::vector<std::vector<float>> sums = {},
                 std::size_t votes = 99) {
-        consensus::Plan plan;
+        consensus::RoundPlan plan;
         plan.run = run_;
         plan.instance = instance_;
         plan.previous = previous_;

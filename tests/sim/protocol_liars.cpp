@@ -4,8 +4,8 @@
 #include <cstring>
 #include <fmt/format.h>
 
-#include "dedloc/averaging/docket.h"
 #include "dedloc/averaging/messages.h"
+#include "dedloc/averaging/pending_orders.h"
 #include "dedloc/averaging/round_proof.h"
 #include "dedloc/consensus/ledger.h"
 #include "dedloc/security/hash_list.h"
@@ -181,7 +181,8 @@ void ProtocolLiar::sent(const sim::World::Outgoing& message) {
 void ProtocolLiar::watch(const sim::World::Outgoing& message) {
     if (message.method == plan_method && !message.is_answer) {
         const auto envelope = message_in<allreduce::Signed>(message.payload);
-        const auto plan = envelope ? message_in<consensus::Plan>(envelope->payload) : std::nullopt;
+        const auto plan =
+            envelope ? message_in<consensus::RoundPlan>(envelope->payload) : std::nullopt;
         if (!plan) return;
         plans_.try_emplace(consensus::decision_digest(envelope->payload), *plan);
         for (const consensus::PlanMember& member : plan->members)
@@ -220,7 +221,8 @@ void ProtocolLiar::watch_order_of_draw(const DrawMessage& draw) {
                                      members.size()));
 }
 
-// It goes on truly where it began truly: or it would tell two things of one plan, another lie.
+// The liar goes on truly where it began truly: or it would tell two things of one plan, another
+// lie.
 bool ProtocolLiar::lies_about(const Digest& plan) { return !told_truly_.contains(plan); }
 
 void ProtocolLiar::note_truth(const sim::World::Outgoing& message) {

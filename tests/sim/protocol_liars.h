@@ -102,7 +102,7 @@ class ProtocolLiar {
     std::optional<std::pair<std::uint32_t, std::uint32_t>> accused_;
     std::optional<consensus::Propose> proposed_;         // to the liar
     std::map<Digest, std::set<std::size_t>> committed_;  // by plan: who has
-    std::map<Digest, consensus::Plan> plans_;
+    std::map<Digest, consensus::RoundPlan> plans_;
     std::map<Digest, std::set<std::size_t>> committed_at_draw_;  // when the first nonce was sent
     std::set<Digest> judged_;
     std::set<Digest> told_truly_;  // plans of which the liar has sent something as it is

@@ -37,7 +37,7 @@ struct SeedResult {
     bool broke_a_promise() const { return failed() && !crashed; }
 };
 
-// Those of its numbers that add up, by their names in a line and in a sum.
+// The numbers that add up, by their names in a line and in a sum.
 struct SeedCount {
     const char* name;
     const char* name_of_sum;
@@ -78,7 +78,7 @@ struct SeedPoolOptions {
     double seed_seconds_max = 300;  // of real time; then it counts as hanging
     bool stop_when_found = false;   // a broken promise; a crash is none
     std::string what = "seed";      // that is numbered
-    // Whatever else decides what a number's history is, by the option's name. A file of results
+    // Options that decide what a number's history is, by the option's name. A file of results
     // begins with it: results of other histories do not belong there. What a file does not tell (an
     // older program wrote it) is taken for granted, with a warning.
     std::vector<std::pair<std::string, std::string>> decides;

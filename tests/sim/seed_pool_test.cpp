@@ -214,8 +214,8 @@ TEST(SeedPool, workers_die_with_their_parent) {
     ::kill(parent, SIGKILL);
     ::waitpid(parent, nullptr, 0);
     pollfd ended{pipe[0], POLLIN, 0};
-    constexpr int patience_ms = 20'000;
-    EXPECT_EQ(::poll(&ended, 1, patience_ms), 1) << "workers outlive their parent";
+    constexpr int timeout_ms = 20'000;
+    EXPECT_EQ(::poll(&ended, 1, timeout_ms), 1) << "workers outlive their parent";
     if (ended.revents == 0) {
         ::kill(worker, SIGKILL);
         ::kill(other, SIGKILL);

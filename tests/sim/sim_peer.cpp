@@ -13,7 +13,7 @@
 namespace dedloc::lab {
 namespace {
 
-constexpr Duration look_pause = 20ms;      // while a step is made and there is nothing to compute
+constexpr Duration poll_pause = 20ms;      // while a step is made and there is nothing to compute
 constexpr double machine_noise = 1e-3;     // of a robust run's gradients, relative
 constexpr std::uint64_t spikes_every = 7;  // steps of a robust run
 constexpr float spike = 20;
@@ -113,7 +113,7 @@ SimPeer::SimPeer(sim::World& world, sim::SimNode& node, Setup setup)
 
 Ok SimPeer::make() {
     static const security::ToyVerifier verifier;  // has no state
-    collab::Options options;
+    collab::CollaborationOptions options;
     options.run = setup_.run.run;
     options.secret = setup_.run.secret;
     options.layout = setup_.run.layout;
@@ -121,15 +121,15 @@ Ok SimPeer::make() {
     options.bootstrap = setup_.bootstrap;
     options.status_interval = setup_.run.status_interval;
     options.kept_bytes_max = 4u << 20;
-    options.join_patience = 600s;
+    options.join_timeout = 600s;
     collab::Planted planted;
     planted.bugs = setup_.run.bugs;
     if (setup_.run.run.averaging.is_sparse())
         planted.on_frozen = [this](const collab::FrozenContribution& frozen) {
             setup_.checkers.on_frozen(node_.id(), node_.incarnation(), frozen);
         };
-    planted.bugs.charges_nobody = setup_.tells_on_nobody;
-    planted.bugs.charges_falsely = setup_.charges_falsely;
+    planted.bugs.hides_evidence = setup_.tells_on_nobody;
+    planted.bugs.orders_falsely = setup_.orders_falsely;
     planted.bugs.plans_alone = setup_.plans_alone;
     if (setup_.plans_alone) planted.bugs.minimum_unchecked = true;  // it votes for what it proposes
     options.stubborn = !setup_.lie.stops_when_told;
@@ -175,13 +175,13 @@ Task<void> SimPeer::assist() {
     running_since_ = world_.now();
 }
 
-void SimPeer::leave(Duration patience) {
+void SimPeer::leave(Duration grace_period) {
     leaving_ = true;
-    scope_.spawn("leave", leave_task(patience));
+    scope_.spawn("leave", leave_task(grace_period));
 }
 
-Task<void> SimPeer::leave_task(Duration patience) {
-    co_await collaboration_->leave(patience);
+Task<void> SimPeer::leave_task(Duration grace_period) {
+    co_await collaboration_->leave(grace_period);
     left_ = true;
     running_ = false;
 }
@@ -315,7 +315,7 @@ Task<void> SimPeer::train() {
             co_await node_.clock().sleep_for(duration);
             compute(seconds);
         } else if (next == Next::wait) {
-            co_await node_.clock().sleep_for(look_pause);
+            co_await node_.clock().sleep_for(poll_pause);
         } else {
             co_await hand_in();
         }
@@ -353,7 +353,7 @@ Task<void> SimPeer::hand_in() {
     const bool refused = !outcome_->has_value();
     take_outcome();
     // A peer that is kept out of the run is told so at once, each time.
-    if (refused) co_await node_.clock().sleep_for(look_pause);
+    if (refused) co_await node_.clock().sleep_for(poll_pause);
 }
 
 Task<void> SimPeer::step_beside(collab::Contribution contribution) {

@@ -78,19 +78,19 @@ class SimPeer final : public events::EventSink {
         std::function<void(SimPeer&, const events::Event&)> on_event;
         bool aggregates = false;       // instead of training
         bool tells_on_nobody = false;  // of a liar: nor on itself
-        bool charges_falsely = false;  // of a liar: as a leader, without evidence
+        bool orders_falsely = false;   // of a liar: as a leader, without evidence
         bool plans_alone = false;      // of a liar: as a leader, without all others
         LearnerLie lie{};              // of a robust run
         double upload_max = 0;  // that plans may count on, bytes per second; 0: what is measured
         double download_max = 0;
-        std::function<void(collab::Options&)> adjust{};  // before it is made
+        std::function<void(collab::CollaborationOptions&)> adjust{};  // before it is made
     };
     SimPeer(sim::World& world, sim::SimNode& node, Setup setup);
 
     // Errors: local_fault (the disk is full): try again later, with a new process.
     Ok make();
     void begin();
-    void leave(Duration patience);
+    void leave(Duration grace_period);
     Task<void> end();
     void record(const events::Event& event) override;
 
@@ -116,7 +116,7 @@ class SimPeer final : public events::EventSink {
     Task<void> hand_in();
     Task<void> step_beside(collab::Contribution contribution);
     void take_outcome();
-    Task<void> leave_task(Duration patience);
+    Task<void> leave_task(Duration grace_period);
     void take_state(std::shared_ptr<const state::Snapshot> state);
     void add_spiked(std::size_t author,
                     consensus::CounterRange samples,

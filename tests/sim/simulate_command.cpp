@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using RealTime = std::chrono::steady_clock;
 
-// Those whose trace tells one engine from another: grids, aggregators and a delayed step are among
+// Seeds whose trace tells one engine from another: grids, aggregators and a delayed step are among
 // them. A second or two.
 constexpr std::uint64_t telling_first = 500;
 constexpr std::uint64_t telling_seeds = 6;

@@ -9,7 +9,7 @@
 #include "tests/sim/consensus_torture.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/sim_peer.h"
-#include "tests/sim/simulation_judge.h"
+#include "tests/sim/simulation_review.h"
 
 namespace dedloc::lab {
 namespace {
@@ -52,7 +52,7 @@ class Simulation {
     std::uint64_t highest_step() const;
     void check_liveness();
     void torture();
-    void judge();
+    void review();
     void count_learner(SimPeer& peer);
     void end();
     void sum_up();
@@ -68,7 +68,7 @@ class Simulation {
     Scenario scenario_;
     std::vector<Seat>& seats_ = scenario_.seats;  // there, for short
     SimulationResult result_;
-    SimulationJudge judge_{options_, run_, scenario_, checkers_, result_};
+    SimulationReview review_{options_, run_, scenario_, checkers_, result_};
     std::unique_ptr<ProtocolLiar> liar_;
     TimePoint faults_end_;
     bool ending_ = false;
@@ -89,7 +89,7 @@ SimulationResult Simulation::run() {
     }
     look_after();
     collect_tails();
-    judge();
+    review();
     result_.faults = played->total() + assassinations_;
     end();
     sum_up();
@@ -124,7 +124,7 @@ void Simulation::start_peer(std::size_t index) {
     setup.tells_on_nobody = scenario_.liar == index || scenario_.accomplice == index;
     if (setup.tells_on_nobody) {
         setup.lie = learner_lie(options_.lie);
-        setup.charges_falsely = options_.lie == ProtocolLie::false_charge;
+        setup.orders_falsely = options_.lie == ProtocolLie::false_charge;
         setup.plans_alone = options_.lie == ProtocolLie::lonely_step;
         if (scenario_.accomplice) setup.lie.accomplices = {*scenario_.liar, *scenario_.accomplice};
     }
@@ -196,7 +196,7 @@ void Simulation::look_after() {
     let_liar_run();
 }
 
-// It has lied, and is gone before it is told.
+// The liar has lied, and is gone before it is told.
 void Simulation::let_liar_run() {
     if (options_.lie != ProtocolLie::hit_and_run) return;
     Seat& seat = seats_[*scenario_.liar];
@@ -256,7 +256,7 @@ void Simulation::on_event(SimPeer& peer, const events::Event& event) {
     assassinate(peer, event);
 }
 
-// It says for how many steps it rests, as plans do without it.
+// The peer says for how many steps it rests, as plans do without it.
 void Simulation::note_rest(SimPeer& peer, const events::Event& event) {
     if (const auto* left_out = event.as<events::LeftOut>())
         seats_[peer.node().index()].rests.emplace_back(event.step, event.step + left_out->steps);
@@ -345,12 +345,12 @@ void Simulation::torture() {
     }
 }
 
-void Simulation::judge() {
-    judge_.check_chains(world_.now() - 12s);
+void Simulation::review() {
+    review_.check_chains(world_.now() - 12s);
     if (!liar_) return;
     // Nobody dies where somebody lies.
     const SimPeer* const peer = seats_[*scenario_.liar].peer.get();
-    judge_.check_orders(*liar_, peer == nullptr ? 0 : peer->lies_told());
+    review_.check_orders(*liar_, peer == nullptr ? 0 : peer->lies_told());
 }
 
 void Simulation::count_learner(SimPeer& peer) {
@@ -386,7 +386,7 @@ void Simulation::sum_up() {
     result_.samples_lost = checkers_.samples_lost();
     result_.samples_expired = checkers_.samples_expired();
     const auto winner = checkers_.winner();
-    judge_.count_samples();
+    review_.count_samples();
     result_.trace = world_.trace_hash();
     if (!winner.empty()) {
         result_.samples_committed = winner.back()->decision.branch_samples;

@@ -29,7 +29,7 @@ void stop_its_leader(Stop& stop, sim::World& world, Duration after) {
     world.on_send([&stop, &world, after](const sim::World::Outgoing& sent) {
         if (!is_plan(sent) || stop.leader || world.now() < steady_from) return;
         const auto message = wire::decode<allreduce::Signed>(sent.payload);
-        const auto plan = wire::decode<consensus::Plan>(message->payload);
+        const auto plan = wire::decode<consensus::RoundPlan>(message->payload);
         stop.leader = sent.from;
         stop.planned_at = world.now();
         stop.deadline = std::chrono::milliseconds(plan->round_ms);

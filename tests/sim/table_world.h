@@ -25,7 +25,7 @@ class TableWorld {
     dht::DhtNode& node(std::size_t index) { return *nodes_[index]; }
     sim::SimNode& machine(std::size_t index) { return *machines_[index]; }
     bool alive(std::size_t index) { return machines_[index]->alive(); }
-    // One that lives, by chance.
+    // A living node, by chance.
     std::size_t any_alive(Random& random);
     // Runs all of them side by side, at most `at_once` at a time, to the end of the last.
     void run_all(std::vector<Task<void>> tasks, std::size_t at_once = 256);

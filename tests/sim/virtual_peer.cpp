@@ -9,8 +9,8 @@
 namespace dedloc::lab {
 namespace {
 
-constexpr Duration join_patience = 600s;
-constexpr Duration look_every = 20ms;
+constexpr Duration join_timeout = 600s;
+constexpr Duration poll_every = 20ms;
 
 }  // namespace
 
@@ -29,14 +29,14 @@ VirtualPeer::VirtualPeer(sim::World& world,
 
 Ok VirtualPeer::make(std::vector<std::string> bootstrap, const VirtualLine& granted) {
     static const security::ToyVerifier verifier;  // has no state
-    collab::Options options;
+    collab::CollaborationOptions options;
     options.run = options_.run;
     options.secret = Bytes(16, 7);
     options.name = node_.name();
     options.bootstrap = std::move(bootstrap);
     options.kept_bytes_max = 64u << 20;
     options.kept_steps = 8;
-    options.join_patience = join_patience;
+    options.join_timeout = join_timeout;
     options.upload_max = granted.up_bytes_per_s;
     options.download_max = granted.down_bytes_per_s;
     collab::Planted planted;
@@ -88,7 +88,7 @@ Task<void> VirtualPeer::end() {
 }
 
 Task<void> VirtualPeer::leave_task() {
-    co_await collaboration_->leave(options_.leave_patience);
+    co_await collaboration_->leave(options_.leave_grace_period);
     left_ = true;
 }
 
@@ -203,8 +203,8 @@ Task<void> VirtualPeer::train() {
         if (next == Next::compute) {
             co_await compute();
         } else if (next == Next::wait || machine_.claims_s > 0) {
-            const TimePoint look_at = node_.clock().now() + look_every;
-            (void)co_await changed_.wait_until(node_.clock(), look_at);
+            const TimePoint inspect = node_.clock().now() + poll_every;
+            (void)co_await changed_.wait_until(node_.clock(), inspect);
         } else {
             co_await hand_in();
         }

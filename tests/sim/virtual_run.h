@@ -81,9 +81,10 @@ struct VirtualRunOptions {
     bool equal_parts = false;
     std::uint64_t steps = 10;
     Duration latency{10'000'000};  // one way
-    // That a stream may have under way: what is sent later waits behind it at a slow line.
+    // Bytes that a stream may have under way: what is sent later waits behind it at a slow line.
     std::size_t stream_window_bytes = 4u << 20;
-    Duration leave_patience{30'000'000'000};  // of who leaves, for a step that takes its samples
+    Duration leave_grace_period{
+        30'000'000'000};  // of who leaves, for a step that takes its samples
     // Lines, and the model, are so many times smaller than what they stand for (sim/world.h): only
     // what carries the vector counts as it is.
     double shrunk = 1;

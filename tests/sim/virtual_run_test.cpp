@@ -80,7 +80,8 @@ TEST(VirtualRun, who_awaits_averages_asks_seldom_whether_the_leader_lives) {
     EXPECT_LE(announcements, 6 * members_and_steps);  // rounds of 3 s, looks every 250 ms
 }
 
-// Its averages come when the others have voted already: certificates are brief for it, too.
+// The slow peer's averages come when the others have voted already: certificates are brief for it,
+// too.
 TEST(VirtualRun, the_one_with_the_slowest_line_gets_no_decision_twice) {
     VirtualRunOptions options = small_run(false);
     options.machines.back().line.down_bytes_per_s /= 2;
@@ -223,7 +224,8 @@ TEST(VirtualRun, a_line_that_is_too_slow_for_what_it_brings_is_not_waited_for) {
     EXPECT_TRUE(without->identical);
     EXPECT_GT(step_s(*with, 12), 12);
     EXPECT_LT(step_s(*without, 12), 5);
-    // It still gets the averages as they are made, and it computes no more than it must to try.
+    // The slow peer still gets the averages as they are made, and it computes no more than it must
+    // to try.
     EXPECT_EQ(without->steps.back().members, 7u);
     const double left_out =
         without->samples_expired + static_cast<double>(without->samples_dropped);

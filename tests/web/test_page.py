@@ -405,7 +405,7 @@ class Page(unittest.TestCase):
         self.assertGreater(len(told), 20)
         for step, loss in told:
             self.assertEqual(loss, steps[step]["loss"])
-        # Whose samples they were: what `dedloc report` reads from the certificates.
+        # The samples' authors: what `dedloc report` reads from the certificates.
         done = self.run_.dedloc("report", str(self.run_.host.directory), "--json")
         persons = {one["name"]: one["samples"] for one in json.loads(done.stdout)["persons"]}
         self.assertEqual(self.browser.ask("people"), persons)

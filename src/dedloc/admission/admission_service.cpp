@@ -6,7 +6,7 @@
 namespace dedloc::admission {
 namespace {
 
-constexpr Duration answer_patience = 5s;
+constexpr Duration answer_timeout = 5s;
 
 }  // namespace
 
@@ -28,14 +28,14 @@ AdmissionService::AdmissionService(runtime::Node node,
 Ok AdmissionService::start(Admitted own) {
     if (issuer_) {
         DEDLOC_TRY(own.token, issuer_->own_token(host_.id()));
-        (void)take_revocations(issuer_->look());
+        (void)receive_revocations(issuer_->poll());
     }
     authorizer_->set_own(std::move(own.token));
     if (const auto token = wire::decode<admission::Token>(authorizer_->own())) {
         teller_.tell(events::PersonSeen{.person = token->subject},
                      host_.id(),
                      fmt::format("this peer is a device of {}", token->subject));
-        if (own.delegation && !issuer_) take_delegation(*own.delegation, token->subject);
+        if (own.delegation && !issuer_) receive_delegation(*own.delegation, token->subject);
     }
     handlers_.on_call(admission_method, [this](PeerId from, Bytes request) {
         return on_question(from, std::move(request));
@@ -43,7 +43,7 @@ Ok AdmissionService::start(Admitted own) {
     handlers_.on_call(revoked_method, [this](PeerId from, Bytes request) {
         return on_revoked(from, std::move(request));
     });
-    scope_.spawn("look after tokens", look_loop());
+    scope_.spawn("look after tokens", poll_loop());
     return {};
 }
 
@@ -82,7 +82,7 @@ Task<Result<Bytes>> AdmissionService::on_question(PeerId from, Bytes request) {
 
 Task<Result<Bytes>> AdmissionService::on_revoked(PeerId, Bytes request) {
     DEDLOC_CO_TRY(const RevocationsMessage message, wire::decode<RevocationsMessage>(request));
-    if (take_revocations(message.revocations)) spread();
+    if (receive_revocations(message.revocations)) spread();
     RevocationsMessage answer;
     answer.revocations = known_revocations();
     co_return wire::encode(answer);
@@ -116,7 +116,7 @@ void AdmissionService::tell_revoked(const std::string& person) {
 }
 
 // True: there was news. The first that is none of this run ends it.
-bool AdmissionService::take_revocations(const std::vector<Bytes>& revocations) {
+bool AdmissionService::receive_revocations(const std::vector<Bytes>& revocations) {
     bool is_news = false;
     for (const Bytes& revocation : revocations) {
         const Result<bool> taken = authorizer_->revoke(revocation);
@@ -148,21 +148,21 @@ Task<void> AdmissionService::exchange_revocations(PeerId to) {
     message.revocations = known_revocations();
     std::string method = revoked_method;
     Bytes bytes = wire::encode(message);
-    const TimePoint deadline = node_.clock.now() + answer_patience;
+    const TimePoint deadline = node_.clock.now() + answer_timeout;
     const PeerId peer = to;
     const auto answer =
         co_await host_.call(std::move(to), std::move(method), std::move(bytes), deadline);
     if (answer) {
         const auto told = wire::decode<RevocationsMessage>(*answer);
-        if (told && take_revocations(told->revocations)) spread();
+        if (told && receive_revocations(told->revocations)) spread();
     }
     // The peer has been told. Its open downloads and streams end here, too.
     if (authorizer_->rules().revoked.contains(authorizer_->person(peer))) host_.disconnect(peer);
 }
 
-Task<void> AdmissionService::look_loop() {
+Task<void> AdmissionService::poll_loop() {
     for (;;) {
-        if (issuer_ && take_revocations(issuer_->look())) spread();
+        if (issuer_ && receive_revocations(issuer_->poll())) spread();
         const TimePoint now = node_.clock.now();
         const bool is_due = is_renewal_due(authorizer_->own(), node_.clock.wall_now()) ||
                             authorizer_->own_chain_is_revoked();
@@ -176,7 +176,7 @@ Task<void> AdmissionService::look_loop() {
 
 Task<void> AdmissionService::renew() {
     if (issuer_ && !issuer_->is_delegated()) {
-        take_own_token();
+        receive_own_token();
         co_return;
     }
     std::string why = "no organiser is in reach";
@@ -184,10 +184,10 @@ Task<void> AdmissionService::renew() {
         AdmissionQuestion question;
         question.run = authorizer_->rules().run;
         question.token = authorizer_->own();
-        const TimePoint deadline = node_.clock.now() + answer_patience;
+        const TimePoint deadline = node_.clock.now() + answer_timeout;
         auto admitted = co_await ask_admission(host_, organiser, std::move(question), deadline);
         if (admitted) {
-            take_token(*admitted);
+            receive_token(*admitted);
             renewal_failed_ = false;
             co_return;
         }
@@ -195,7 +195,7 @@ Task<void> AdmissionService::renew() {
     }
     // A co-organiser helps itself until the organiser is there, who extends its right as well.
     if (issuer_) {
-        take_own_token();
+        receive_own_token();
         co_return;
     }
     if (std::exchange(renewal_failed_, true)) co_return;
@@ -204,21 +204,21 @@ Task<void> AdmissionService::renew() {
                  fmt::format("this peer's token could not be renewed: {}; it is tried again", why));
 }
 
-void AdmissionService::take_own_token() {
+void AdmissionService::receive_own_token() {
     if (auto own = issuer_->own_token(host_.id())) authorizer_->set_own(*std::move(own));
 }
 
-void AdmissionService::take_token(const Admitted& admitted) {
+void AdmissionService::receive_token(const Admitted& admitted) {
     const auto token = wire::decode<admission::Token>(admitted.token);
     if (!token) return;
     authorizer_->set_own(admitted.token);
     if (const Ok kept = keep_token(node_.disk, admitted); !kept)
         teller_.tell(events::RenewalFailed{}, {}, kept.error().message());
-    if (admitted.delegation) take_delegation(*admitted.delegation, token->subject);
+    if (admitted.delegation) receive_delegation(*admitted.delegation, token->subject);
 }
 
-void AdmissionService::take_delegation(const admission::Delegation& delegation,
-                                       const std::string& name) {
+void AdmissionService::receive_delegation(const admission::Delegation& delegation,
+                                          const std::string& name) {
     if (auto issuer = callbacks_.make_issuer(delegation, name)) issuer_ = std::move(issuer);
 }
 

@@ -59,13 +59,13 @@ class AdmissionService {
   private:
     Task<Result<Bytes>> on_question(PeerId from, Bytes request);
     Task<Result<Bytes>> on_revoked(PeerId from, Bytes request);
-    Task<void> look_loop();
+    Task<void> poll_loop();
     Task<void> renew();
     Task<void> exchange_revocations(PeerId to);
-    bool take_revocations(const std::vector<Bytes>& revocations);
-    void take_token(const Admitted& admitted);
-    void take_own_token();
-    void take_delegation(const admission::Delegation& delegation, const std::string& name);
+    bool receive_revocations(const std::vector<Bytes>& revocations);
+    void receive_token(const Admitted& admitted);
+    void receive_own_token();
+    void receive_delegation(const admission::Delegation& delegation, const std::string& name);
     void spread();
     std::vector<Bytes> known_revocations() const;
     void tell_revoked(const std::string& person);

@@ -73,7 +73,7 @@ struct InvitedPeer : events::Teller {
         AdmissionService::Callbacks callbacks;
         callbacks.members = [this] { return members(false); };
         callbacks.organisers = [this] { return members(true); };
-        callbacks.part_from_revoked = [this] { membership.look_at_admission(); };
+        callbacks.part_from_revoked = [this] { membership.check_admission(); };
         callbacks.make_issuer = [this](const admission::Delegation& delegation,
                                        const std::string& name) {
             BookIssuer::Right right;

@@ -99,7 +99,7 @@ void BookIssuer::met(const std::string& person,
 }
 
 void BookIssuer::revoked(const std::string& person) {
-    if (person == right_.own_name || !book_.take_revocation(person)) return;
+    if (person == right_.own_name || !book_.receive_revocation(person)) return;
     (void)disk_.write_atomically(std::string(book_file), book_.encode());
 }
 
@@ -169,7 +169,7 @@ void BookIssuer::grant_wishes() {
     }
 }
 
-std::vector<Bytes> BookIssuer::look() {
+std::vector<Bytes> BookIssuer::poll() {
     grant_wishes();
     std::vector<Bytes> revoked;
     for (const std::string& name : book_.revoked()) {

@@ -69,7 +69,7 @@ class BookIssuer final : public Issuer {
     void revoked(const std::string& person) override;
     bool is_delegated() const override { return right_.delegation.has_value(); }
     Result<Bytes> own_token(const PeerId& self) override;
-    std::vector<Bytes> look() override;
+    std::vector<Bytes> poll() override;
 
     const admission::InviteBook& book() const { return book_; }
 

@@ -203,13 +203,14 @@ Result<Token> InviteBook::renew(ByteView old_token,
     const auto decoded =
         wire::decode<Token>(old_token.first(std::min(old_token.size(), token_bytes_max)));
     const bool is_known = known != nullptr && decoded && known->name == decoded->subject;
-    const Verdict verdict = judge_old_token(old_token, peer, now, now_in_force, verifier, is_known);
-    if (!verdict) return verdict.refused().as_error();
-    const auto ended = static_cast<WallSeconds>(verdict.token().not_after);
+    const TokenCheck checked =
+        verify_old_token(old_token, peer, now, now_in_force, verifier, is_known);
+    if (!checked) return checked.refused().as_error();
+    const auto ended = static_cast<WallSeconds>(checked.token().not_after);
     if (now - ended > renewal_max)
         return refused_code(
             fmt::format("the token expired {} ago", duration_in_words(now - ended)));
-    return give(verdict.token().subject, peer, now, signer, delegation);
+    return give(checked.token().subject, peer, now, signer, delegation);
 }
 
 Ok InviteBook::revoke(const std::string& name) {
@@ -226,7 +227,7 @@ Ok InviteBook::revoke(const std::string& name) {
     return {};
 }
 
-bool InviteBook::take_revocation(const std::string& name) {
+bool InviteBook::receive_revocation(const std::string& name) {
     if (!check_subject(name)) return false;
     if (!people_.contains(name) && people_.size() >= people_max) return false;
     Person& person = people_[name];

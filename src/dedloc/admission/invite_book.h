@@ -101,7 +101,7 @@ class InviteBook {
                         const std::optional<Delegation>& delegation);
     Ok revoke(const std::string& name);
     // The same, of a person whom another organiser has revoked. True: it is news.
-    bool take_revocation(const std::string& name);
+    bool receive_revocation(const std::string& name);
 
     // The lifetime of the tokens that it gives; not kept with the book.
     void set_token_lifetime(WallSeconds lifetime) { token_lifetime_ = lifetime; }

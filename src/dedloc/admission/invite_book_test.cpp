@@ -46,7 +46,7 @@ TEST_F(InviteBookTest, a_code_gives_one_device_a_token_and_again_if_the_answer_w
     const Bytes code = invited("ana");
     const auto token = redeem(code, laptop);
     ASSERT_TRUE(token);
-    EXPECT_TRUE(judge_token(encode_token(*token), laptop, monday, rules, verifier));
+    EXPECT_TRUE(verify_token(encode_token(*token), laptop, monday, rules, verifier));
     EXPECT_TRUE(redeem(code, laptop));
     const auto replayed = redeem(code, desktop);
     ASSERT_FALSE(replayed);
@@ -82,7 +82,7 @@ TEST_F(InviteBookTest, another_issuers_token_is_renewed_and_a_revoked_persons_is
     const auto renewed = elsewhere.renew(
         encode_token(token), laptop, monday + 2 * day, rules, helper, verifier, delegation);
     ASSERT_TRUE(renewed) << renewed.error().message();
-    EXPECT_TRUE(judge_token(encode_token(*renewed), laptop, monday + 2 * day, rules, verifier));
+    EXPECT_TRUE(verify_token(encode_token(*renewed), laptop, monday + 2 * day, rules, verifier));
     EXPECT_FALSE(renew(token, desktop, monday + day));
     EXPECT_FALSE(renew(token, laptop, monday + renewal_max + day));
     ASSERT_TRUE(book.revoke("ana"));

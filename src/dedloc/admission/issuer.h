@@ -32,7 +32,7 @@ class Issuer {
     // A token for this peer itself.
     virtual Result<Bytes> own_token(const PeerId& self) = 0;
     // Does what was asked for on this machine since the last look. What was revoked so far, signed.
-    virtual std::vector<Bytes> look() = 0;
+    virtual std::vector<Bytes> poll() = 0;
 };
 
 }  // namespace dedloc::admission

@@ -8,7 +8,7 @@
 namespace dedloc::admission {
 namespace {
 
-constexpr Duration evidence_patience = 3s;  // of a proposer, which has it at hand
+constexpr Duration evidence_timeout = 3s;  // of a proposer, which has it at hand
 
 bool is_revocation(const robust::Order& order) { return order.kind == robust::OrderKind::revoke; }
 
@@ -47,7 +47,7 @@ Task<Result<void>> RevocationJudge::check_revocation(robust::Order order, PeerId
     if (!authorizer_->has_revocation(order.evidence)) {
         std::string method = revoked_method;
         Bytes question = wire::encode(RevocationsMessage{});
-        const TimePoint deadline = host_.clock().now() + evidence_patience;
+        const TimePoint deadline = host_.clock().now() + evidence_timeout;
         auto answer =
             co_await host_.call(proposer, std::move(method), std::move(question), deadline);
         if (!answer) co_return std::move(answer).error();

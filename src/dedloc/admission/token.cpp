@@ -29,9 +29,9 @@ Refused refused(Refusal why, std::string words) { return Refused{why, std::move(
 
 // Did the authority name the issuer of this? Null: yes.
 template <typename Signed>
-std::optional<Refused> judge_delegation(const Signed& document,
-                                        const Rules& rules,
-                                        const security::Verifier& verifier) {
+std::optional<Refused> verify_delegation(const Signed& document,
+                                         const Rules& rules,
+                                         const security::Verifier& verifier) {
     if (document.issuer == rules.authority) return std::nullopt;
     if (!document.delegation || document.delegation->issuer != document.issuer)
         return refused(Refusal::unknown_issuer,
@@ -55,7 +55,7 @@ std::optional<Refused> judge_delegation(const Signed& document,
 // May the co-organiser still issue? Null: yes. Judged now: an issuer can write any time into what
 // it signs.
 template <typename Signed>
-std::optional<Refused> judge_chain(const Signed& document, WallSeconds now, const Rules& rules) {
+std::optional<Refused> verify_chain(const Signed& document, WallSeconds now, const Rules& rules) {
     if (document.issuer == rules.authority) return std::nullopt;
     const Delegation& delegation = *document.delegation;
     if (rules.revoked.contains(delegation.subject))
@@ -73,12 +73,12 @@ std::optional<Refused> judge_chain(const Signed& document, WallSeconds now, cons
 }
 
 template <typename Signed>
-std::optional<Refused> judge_issuer(const Signed& document,
-                                    WallSeconds now,
-                                    const Rules& rules,
-                                    const security::Verifier& verifier) {
-    if (auto why = judge_delegation(document, rules, verifier)) return why;
-    return judge_chain(document, now, rules);
+std::optional<Refused> verify_issuer(const Signed& document,
+                                     WallSeconds now,
+                                     const Rules& rules,
+                                     const security::Verifier& verifier) {
+    if (auto why = verify_delegation(document, rules, verifier)) return why;
+    return verify_chain(document, now, rules);
 }
 
 Refused revoked_person(const std::string& subject) {
@@ -86,7 +86,7 @@ Refused revoked_person(const std::string& subject) {
                    fmt::format("the organiser has revoked the admission of {}", subject));
 }
 
-std::optional<Refused> judge_length(const Token& token) {
+std::optional<Refused> verify_length(const Token& token) {
     const auto issued = static_cast<WallSeconds>(token.issued_at);
     const auto ends = static_cast<WallSeconds>(token.not_after);
     if (ends - issued <= token_lifetime_max) return std::nullopt;
@@ -97,10 +97,10 @@ std::optional<Refused> judge_length(const Token& token) {
 }
 
 // Is the token of this time? Null: yes.
-std::optional<Refused> judge_time(const Token& token, WallSeconds now) {
+std::optional<Refused> verify_time(const Token& token, WallSeconds now) {
     const auto issued = static_cast<WallSeconds>(token.issued_at);
     const auto ends = static_cast<WallSeconds>(token.not_after);
-    if (auto why = judge_length(token)) return why;
+    if (auto why = verify_length(token)) return why;
     if (issued > now + clock_skew_max)
         return refused(Refusal::from_the_future,
                        fmt::format("the token was issued {} in the future: set one of the two "
@@ -160,7 +160,7 @@ std::string duration_in_words(WallSeconds seconds) {
 namespace {
 
 // A token of this run and this presenter; who signed it, and when, is not looked at.
-Verdict read_token(ByteView presented, const PeerId& presenter, const Rules& rules) {
+TokenCheck read_token(ByteView presented, const PeerId& presenter, const Rules& rules) {
     if (presented.empty())
         return refused(Refusal::missing,
                        "this run lets in by invitation, and no token was presented: ask the "
@@ -186,7 +186,7 @@ Verdict read_token(ByteView presented, const PeerId& presenter, const Rules& rul
     return token;
 }
 
-std::optional<Refused> judge_signature(const Token& token, const security::Verifier& verifier) {
+std::optional<Refused> verify_signature(const Token& token, const security::Verifier& verifier) {
     if (verifier.verify(token.issuer, token_domain, signed_part(token), token.signature))
         return std::nullopt;
     return refused(
@@ -196,37 +196,37 @@ std::optional<Refused> judge_signature(const Token& token, const security::Verif
 
 }  // namespace
 
-Verdict judge_token(ByteView presented,
-                    const PeerId& presenter,
-                    WallSeconds now,
-                    const Rules& rules,
-                    const security::Verifier& verifier) {
-    Verdict verdict = read_token(presented, presenter, rules);
-    if (!verdict) return verdict;
-    const Token& token = verdict.token();
-    if (auto why = judge_issuer(token, now, rules, verifier)) return *std::move(why);
-    if (auto why = judge_signature(token, verifier)) return *std::move(why);
-    if (auto why = judge_time(token, now)) return *std::move(why);
-    if (rules.revoked.contains(token.subject)) return revoked_person(token.subject);
-    return verdict;
-}
-
-Verdict judge_old_token(ByteView presented,
+TokenCheck verify_token(ByteView presented,
                         const PeerId& presenter,
                         WallSeconds now,
                         const Rules& rules,
-                        const security::Verifier& verifier,
-                        bool is_known) {
-    Verdict verdict = read_token(presented, presenter, rules);
-    if (!verdict) return verdict;
-    const Token& token = verdict.token();
-    if (auto why = judge_delegation(token, rules, verifier)) return *std::move(why);
-    if (auto why = judge_signature(token, verifier)) return *std::move(why);
-    if (auto why = judge_length(token)) return *std::move(why);
+                        const security::Verifier& verifier) {
+    TokenCheck checked = read_token(presented, presenter, rules);
+    if (!checked) return checked;
+    const Token& token = checked.token();
+    if (auto why = verify_issuer(token, now, rules, verifier)) return *std::move(why);
+    if (auto why = verify_signature(token, verifier)) return *std::move(why);
+    if (auto why = verify_time(token, now)) return *std::move(why);
     if (rules.revoked.contains(token.subject)) return revoked_person(token.subject);
-    if (is_known) return verdict;
-    if (auto why = judge_chain(token, now, rules)) return *std::move(why);
-    return verdict;
+    return checked;
+}
+
+TokenCheck verify_old_token(ByteView presented,
+                            const PeerId& presenter,
+                            WallSeconds now,
+                            const Rules& rules,
+                            const security::Verifier& verifier,
+                            bool is_known) {
+    TokenCheck checked = read_token(presented, presenter, rules);
+    if (!checked) return checked;
+    const Token& token = checked.token();
+    if (auto why = verify_delegation(token, rules, verifier)) return *std::move(why);
+    if (auto why = verify_signature(token, verifier)) return *std::move(why);
+    if (auto why = verify_length(token)) return *std::move(why);
+    if (rules.revoked.contains(token.subject)) return revoked_person(token.subject);
+    if (is_known) return checked;
+    if (auto why = verify_chain(token, now, rules)) return *std::move(why);
+    return checked;
 }
 
 Ok check_subject(std::string_view subject) {
@@ -310,17 +310,17 @@ Bytes revoke_subject(const security::Signer& signer,
 
 // A peer that takes a revocation in time keeps it, and the organiser signs it once more: so it
 // stays in force when the co-organiser is one no longer.
-Result<Revocation> judge_revocation(ByteView presented,
-                                    WallSeconds now,
-                                    const Rules& rules,
-                                    const security::Verifier& verifier) {
+Result<Revocation> verify_revocation(ByteView presented,
+                                     WallSeconds now,
+                                     const Rules& rules,
+                                     const security::Verifier& verifier) {
     if (presented.size() > token_bytes_max)
         return make_error(ErrorKind::denied, "what was presented is too long for a revocation");
     DEDLOC_TRY(Revocation revocation, wire::decode<Revocation>(presented));
     DEDLOC_TRY_VOID(check_subject(revocation.subject));
     if (revocation.run != rules.run)
         return make_error(ErrorKind::denied, "a revocation of another run");
-    if (const auto why = judge_issuer(revocation, now, rules, verifier)) return why->as_error();
+    if (const auto why = verify_issuer(revocation, now, rules, verifier)) return why->as_error();
     if (!verifier.verify(
             revocation.issuer, revocation_domain, signed_part(revocation), revocation.signature))
         return make_error(ErrorKind::denied, "the signature on a revocation does not hold");

@@ -6,8 +6,8 @@
 //                key that is
 //   token        {run, subject, holder, issued_at, not_after, serial, issuer[, delegation]}, signed
 //
-// Authority is judged along the chain: a revoked person's tokens are worth nothing, and neither is
-// what such a person signed as a co-organiser, whenever that says that it was signed.
+// Authority is verified along the chain: a revoked person's tokens are worth nothing, and neither
+// is what such a person signed as a co-organiser, whenever that says that it was signed.
 //
 // A token is bound to the holder's PeerId, so a stolen one is worth nothing on another connection:
 // the transport has authenticated who presents it. Members check at the handshake and again when
@@ -105,7 +105,7 @@ enum class Refusal {
 
 std::string_view to_string(Refusal refusal);
 
-// A member judges tokens by these: the run, its authority, and who is revoked.
+// A member verifies tokens by these: the run, its authority, and who is revoked.
 struct Rules {
     Digest run;
     PeerId authority;
@@ -120,10 +120,10 @@ struct Refused {
 };
 
 // The token, or why not.
-class Verdict {
+class TokenCheck {
   public:
-    Verdict(Token token) : token_(std::move(token)) {}          // NOLINT
-    Verdict(Refused refused) : refused_(std::move(refused)) {}  // NOLINT
+    TokenCheck(Token token) : token_(std::move(token)) {}          // NOLINT
+    TokenCheck(Refused refused) : refused_(std::move(refused)) {}  // NOLINT
 
     explicit operator bool() const { return token_.has_value(); }
     const Token& token() const { return *token_; }
@@ -135,21 +135,21 @@ class Verdict {
 };
 
 // `presented` came over the connection of `presenter` at `now`.
-Verdict judge_token(ByteView presented,
-                    const PeerId& presenter,
-                    WallSeconds now,
-                    const Rules& rules,
-                    const security::Verifier& verifier);
-
-// An organiser judges a token by this before it is renewed: it ran out, or was made by a clock that
-// was wrong. `is_known`: the organiser knows by itself that this key is a device of that person, so
-// that the co-organiser who signed may have been revoked, or may organise no longer.
-Verdict judge_old_token(ByteView presented,
+TokenCheck verify_token(ByteView presented,
                         const PeerId& presenter,
                         WallSeconds now,
                         const Rules& rules,
-                        const security::Verifier& verifier,
-                        bool is_known);
+                        const security::Verifier& verifier);
+
+// An organiser verifies a token by this before it is renewed: it ran out, or was made by a clock
+// that was wrong. `is_known`: the organiser knows by itself that this key is a device of that
+// person, so that the co-organiser who signed may have been revoked, or may organise no longer.
+TokenCheck verify_old_token(ByteView presented,
+                            const PeerId& presenter,
+                            WallSeconds now,
+                            const Rules& rules,
+                            const security::Verifier& verifier,
+                            bool is_known);
 
 // Letters that a terminal and a table can show; bad_input says what is wrong with the name.
 Ok check_subject(std::string_view subject);
@@ -188,10 +188,10 @@ Bytes revoke_subject(const security::Signer& signer,
                      WallSeconds now,
                      std::optional<Delegation> delegation = std::nullopt);
 // A revocation that came at `now`. denied: it is not of this run, or not signed by one who may now.
-Result<Revocation> judge_revocation(ByteView presented,
-                                    WallSeconds now,
-                                    const Rules& rules,
-                                    const security::Verifier& verifier);
+Result<Revocation> verify_revocation(ByteView presented,
+                                     WallSeconds now,
+                                     const Rules& rules,
+                                     const security::Verifier& verifier);
 
 // "2 h 5 min", "40 s": for sentences about clocks and expiries.
 std::string duration_in_words(WallSeconds seconds);

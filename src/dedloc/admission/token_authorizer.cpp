@@ -20,10 +20,10 @@ Ok TokenAuthorizer::check(const membership::Meeting& meeting,
                           membership::Side shown_by,
                           ByteView shown) {
     const PeerId& shower = shown_by == membership::Side::caller ? meeting.caller : meeting.callee;
-    const admission::Verdict verdict =
-        admission::judge_token(shown, shower, clock_.wall_now(), rules_, verifier_);
-    if (verdict) {
-        const admission::Token& token = verdict.token();
+    const admission::TokenCheck checked =
+        admission::verify_token(shown, shower, clock_.wall_now(), rules_, verifier_);
+    if (checked) {
+        const admission::Token& token = checked.token();
         remember(shower,
                  {.subject = token.subject,
                   .let_in_by = token.let_in_by(),
@@ -31,11 +31,11 @@ Ok TokenAuthorizer::check(const membership::Meeting& meeting,
                   .not_after = static_cast<WallSeconds>(token.not_after)});
         return {};
     }
-    if (shown_by == membership::Side::caller) return verdict.refused().as_error();
+    if (shown_by == membership::Side::caller) return checked.refused().as_error();
     return make_error(ErrorKind::denied,
                       "peer {} may not take part itself: {}",
                       meeting.callee.short_text(),
-                      verdict.refused().words);
+                      checked.refused().words);
 }
 
 // The token that ended first makes room: its peer is asked again when it comes.
@@ -47,7 +47,7 @@ void TokenAuthorizer::remember(const PeerId& peer, Shown shown) {
     shown_[peer] = std::move(shown);
 }
 
-// Its holder renews it at half its time.
+// The holder renews a token at half its time.
 bool TokenAuthorizer::ends_soon(const PeerId& peer) const {
     const auto found = shown_.find(peer);
     if (found == shown_.end()) return false;
@@ -106,7 +106,7 @@ Result<bool> TokenAuthorizer::revoke(ByteView revocation) {
     const Digest evidence = security::sha256(revocation);
     if (revocations_.contains(evidence)) return false;
     DEDLOC_TRY(admission::Revocation taken,
-               admission::judge_revocation(revocation, clock_.wall_now(), rules_, verifier_));
+               admission::verify_revocation(revocation, clock_.wall_now(), rules_, verifier_));
     if (revocations_.size() >= admission::revoked_max)
         return make_error(ErrorKind::overloaded, "{} people are revoked", admission::revoked_max);
     put_out(taken.subject);

@@ -3,8 +3,8 @@
 //
 //   credential = the token; it is bound to the key of the connection, so it needs no fresh proof
 //
-// It remembers until when the tokens are good that members showed last, and who was revoked: the
-// membership asks again before a token ends, and parts from who is revoked.
+// The authorizer remembers until when the tokens are good that members showed last, and who was
+// revoked: the membership asks again before a token ends, and parts from who is revoked.
 //
 // Limits: shown_max peers are remembered, revoked_max people. Cost: one or two signatures a check.
 // Thread: the network thread.
@@ -55,7 +55,7 @@ class TokenAuthorizer final : public membership::Authorizer {
     // Takes a revocation that the organiser or a peer showed. True: it is news.
     // Errors: denied, bad_input (no revocation of this run); overloaded.
     Result<bool> revoke(ByteView revocation);
-    // Those in force, by the SHA-256 of their bytes.
+    // Revocations in force, by the SHA-256 of their bytes.
     struct KnownRevocation {
         std::string person;
         Bytes bytes;            // as it came

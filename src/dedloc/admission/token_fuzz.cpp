@@ -16,8 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto decoded = wire::decode<admission::Token>(bytes);
     if (decoded) rules.run = decoded->run;  // so that the fuzzer gets past it
     const PeerId presenter = decoded ? decoded->holder : PeerId();
-    const auto verdict = admission::judge_token(bytes, presenter, 1e9, rules, verifier);
-    DEDLOC_CHECK(!verdict);
-    DEDLOC_CHECK(!verdict.refused().words.empty());
+    const auto checked = admission::verify_token(bytes, presenter, 1e9, rules, verifier);
+    DEDLOC_CHECK(!checked);
+    DEDLOC_CHECK(!checked.refused().words.empty());
     return 0;
 }

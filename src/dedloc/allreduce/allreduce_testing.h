@@ -26,19 +26,19 @@ class TestPeer : public events::Teller {
     OpenStep open_step;
 
     PartStore& parts() { return parts_; }
-    links::Patience& patience() { return patience_; }
-    const Environment& environment() const { return environment_; }
+    links::Timeouts& timeouts() { return timeouts_; }
+    const TransferEnvironment& environment() const { return environment_; }
 
   protected:
-    TestPeer(sim::SimNode& node, Options options)
+    TestPeer(sim::SimNode& node, TransferOptions options)
         : parts_(64u << 20),
-          patience_(600ms, options.deadline_max),
+          timeouts_(600ms, options.deadline_max),
           environment_{node.runtime(),
                        node.host(),
                        node.signer(),
                        verifier_,
                        parts_,
-                       patience_,
+                       timeouts_,
                        *this,
                        complaints_,
                        std::move(options),
@@ -48,16 +48,17 @@ class TestPeer : public events::Teller {
 
     security::ToyVerifier verifier_;
     PartStore parts_;
-    links::Patience patience_;
+    links::Timeouts timeouts_;
     events::Complaints complaints_{*this};
-    Environment environment_;
+    TransferEnvironment environment_;
     p2p::Handlers handlers_;
 };
 
 // Answers what it is asked for from its part store, and counts.
 class AnsweringPeer : public TestPeer {
   public:
-    AnsweringPeer(sim::SimNode& node, Options options) : TestPeer(node, std::move(options)) {
+    AnsweringPeer(sim::SimNode& node, TransferOptions options)
+        : TestPeer(node, std::move(options)) {
         handlers_.on_call(fetch_method,
                           [this](PeerId, Bytes request) { return answer(std::move(request)); });
     }
@@ -78,7 +79,7 @@ class AnsweringPeer : public TestPeer {
 // Stands in for what a Coordinator or an Aggregator has around its exchanges.
 class ExchangePeer final : public TestPeer {
   public:
-    ExchangePeer(sim::SimNode& node, Options options)
+    ExchangePeer(sim::SimNode& node, TransferOptions options)
         : TestPeer(node, std::move(options)), exchanges_(environment_, 4) {
         handlers_.on_stream(parts_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
             return exchanges_.serve(std::move(stream));
@@ -88,7 +89,7 @@ class ExchangePeer final : public TestPeer {
         });
     }
 
-    std::shared_ptr<Exchange> begin(const consensus::Plan& plan,
+    std::shared_ptr<Exchange> begin(const consensus::RoundPlan& plan,
                                     std::shared_ptr<const RoundInput> input) {
         exchange = exchanges_.begin(plan, Digest{}, std::move(input));
         return exchange;
@@ -119,7 +120,7 @@ class MedianReducer final : public Reducer {
   public:
     std::uint32_t number() const override { return 7; }
     bool adds_up() const override { return false; }
-    ReducedPart reduce(const consensus::Plan& plan,
+    ReducedPart reduce(const consensus::RoundPlan& plan,
                        std::uint32_t part,
                        const std::vector<PartInput>& inputs) const override {
         const auto count = static_cast<std::size_t>(plan.parts[part].count);
@@ -139,7 +140,7 @@ class MedianReducer final : public Reducer {
         reduced.digest = security::hash_list(*reduced.encoded);
         return reduced;
     }
-    ReducedPart sum(const consensus::Plan&,
+    ReducedPart sum(const consensus::RoundPlan&,
                     std::uint32_t,
                     const std::vector<PartInput>&) const override {
         ADD_FAILURE() << "medians do not add up";
@@ -153,7 +154,7 @@ class MedianReducer final : public Reducer {
     }
 };
 
-inline std::uint32_t place_of(const consensus::Plan& plan, const PeerId& peer) {
+inline std::uint32_t place_of(const consensus::RoundPlan& plan, const PeerId& peer) {
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
         if (plan.members[i].peer == peer) return i;
     return 0;

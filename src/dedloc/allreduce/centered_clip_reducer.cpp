@@ -10,19 +10,19 @@
 
 namespace dedloc::allreduce {
 
-double tau_of(const consensus::Plan& plan, std::uint32_t part, const CenteredClipRule& rule) {
+double tau_of(const consensus::RoundPlan& plan, std::uint32_t part, const CenteredClipRule& rule) {
     const double whole = plan.tau > 0 ? plan.tau : rule.tau;
     return robust::part_tau(whole, plan.parts[part].count, plan.parts.back().range().end());
 }
 
-ReducedPart CenteredClipReducer::reduce(const consensus::Plan& plan,
+ReducedPart CenteredClipReducer::reduce(const consensus::RoundPlan& plan,
                                         std::uint32_t part,
                                         const std::vector<PartInput>& inputs) const {
     ReducedPart result;
     std::vector<PartInput> sound = sound_inputs(plan, part, inputs, result.refused);
     result.included = consensus::no_members(plan);
     for (const PartInput& input : sound) base::set_bit(result.included, input.member);
-    // Those of newcomers are used up, and checked, but are no part of the average.
+    // Newcomers' inputs are used up, and checked, but are no part of the average.
     std::erase_if(
         sound, [&plan](const PartInput& input) { return plan.members[input.member].weightless; });
     const consensus::PlanPart& where = plan.parts[part];
@@ -46,7 +46,7 @@ ReducedPart CenteredClipReducer::reduce(const consensus::Plan& plan,
     return result;
 }
 
-ReducedPart CenteredClipReducer::sum(const consensus::Plan&,
+ReducedPart CenteredClipReducer::sum(const consensus::RoundPlan&,
                                      std::uint32_t,
                                      const std::vector<PartInput>&) const {
     DEDLOC_CHECK(false);  // no plan with this reducer has a grid

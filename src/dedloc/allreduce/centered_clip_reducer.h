@@ -2,9 +2,9 @@
 // cancel (robust/centered_clip.h), so that one member moves it by its share of tau at most, however
 // long its contribution is. It needs all contributions at once: no grid.
 //
-// It works on means, sum / weight of each stretch. A member weighs what it brings to the part on
-// average, at most weight_cap times the median member. What follows the gradients (changes of
-// buffers) has lengths of its own, for which tau says nothing: there it is the weighted
+// The reducer works on means, sum / weight of each stretch. A member weighs what it brings to the
+// part on average, at most weight_cap times the median member. What follows the gradients (changes
+// of buffers) has lengths of its own, for which tau says nothing: there it is the weighted
 // coordinate-wise median.
 //
 // Cost: robust/centered_clip_bench.cpp. Thread: any (meant for workers).
@@ -29,7 +29,7 @@ struct CenteredClipRule {
 
 // The tau of a part of a plan, by its share of the vector: the plan's, or where it has none the
 // rule's.
-double tau_of(const consensus::Plan& plan, std::uint32_t part, const CenteredClipRule& rule);
+double tau_of(const consensus::RoundPlan& plan, std::uint32_t part, const CenteredClipRule& rule);
 
 class CenteredClipReducer final : public Reducer {
   public:
@@ -40,10 +40,10 @@ class CenteredClipReducer final : public Reducer {
     bool adds_up() const override { return false; }
     // Refused is whose numbers are not finite, or far beyond all use. What is merely long is
     // clipped.
-    ReducedPart reduce(const consensus::Plan& plan,
+    ReducedPart reduce(const consensus::RoundPlan& plan,
                        std::uint32_t part,
                        const std::vector<PartInput>& inputs) const override;
-    ReducedPart sum(const consensus::Plan& plan,
+    ReducedPart sum(const consensus::RoundPlan& plan,
                     std::uint32_t part,
                     const std::vector<PartInput>& inputs) const override;
 

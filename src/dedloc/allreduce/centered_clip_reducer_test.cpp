@@ -14,8 +14,8 @@ namespace {
 constexpr std::uint64_t clip_elements = 9000;  // two whole pieces and a bit
 constexpr std::uint64_t samples_of_each = 8;
 
-consensus::Plan sixteen_members(codec::CodecId codec) {
-    consensus::Plan plan;
+consensus::RoundPlan sixteen_members(codec::CodecId codec) {
+    consensus::RoundPlan plan;
     plan.codec = static_cast<std::uint32_t>(codec);
     plan.reducer = centered_clip_number;
     plan.members.resize(16);
@@ -34,7 +34,7 @@ std::vector<float> sums_of(std::uint32_t member, std::uint32_t liars) {
     return sums;
 }
 
-std::vector<PartInput> contributions(const consensus::Plan& plan, std::uint32_t liars) {
+std::vector<PartInput> contributions(const consensus::RoundPlan& plan, std::uint32_t liars) {
     std::vector<PartInput> inputs;
     for (std::uint32_t m = 0; m < plan.members.size(); ++m)
         inputs.push_back({m,
@@ -44,7 +44,7 @@ std::vector<PartInput> contributions(const consensus::Plan& plan, std::uint32_t 
     return inputs;
 }
 
-std::vector<float> decoded(const consensus::Plan& plan, const ReducedPart& part) {
+std::vector<float> decoded(const consensus::RoundPlan& plan, const ReducedPart& part) {
     std::vector<float> average(clip_elements);
     EXPECT_TRUE(codec::decode(static_cast<codec::CodecId>(plan.codec), *part.encoded, average));
     return average;
@@ -58,7 +58,7 @@ double mean_of(const std::vector<float>& values) {
 
 TEST(CenteredClipReducer, IsHardlyMovedBySevenOfSixteenThatFlipTheSignAThousandfold) {
     for (const codec::CodecId codec : {codec::CodecId::fp32, codec::CodecId::fp16}) {
-        const consensus::Plan plan = sixteen_members(codec);
+        const consensus::RoundPlan plan = sixteen_members(codec);
         const auto inputs = contributions(plan, 7);
         const ReducedPart clipped = CenteredClipReducer({.tau = 0.1}).reduce(plan, 0, inputs);
         EXPECT_NEAR(mean_of(decoded(plan, clipped)), 0.01, 0.003);
@@ -69,7 +69,7 @@ TEST(CenteredClipReducer, IsHardlyMovedBySevenOfSixteenThatFlipTheSignAThousandf
 }
 
 TEST(CenteredClipReducer, WithAWideTauItIsTheMean) {
-    const consensus::Plan plan = sixteen_members(codec::CodecId::fp32);
+    const consensus::RoundPlan plan = sixteen_members(codec::CodecId::fp32);
     const auto inputs = contributions(plan, 0);
     const auto clipped = decoded(plan, CenteredClipReducer({.tau = 1e6}).reduce(plan, 0, inputs));
     const auto mean = decoded(plan, reduce_part(plan, 0, inputs));
@@ -78,7 +78,7 @@ TEST(CenteredClipReducer, WithAWideTauItIsTheMean) {
 }
 
 TEST(CenteredClipReducer, ClaimedSamplesBuyNoMoreThanTwiceTheMedianWeight) {
-    consensus::Plan plan = sixteen_members(codec::CodecId::fp32);
+    consensus::RoundPlan plan = sixteen_members(codec::CodecId::fp32);
     plan.members[0].input.fresh = {0, 1'000'000};
     auto inputs = contributions(plan, 0);
     std::vector<float> sums(clip_elements, 5.0f * 1'000'000);
@@ -88,7 +88,7 @@ TEST(CenteredClipReducer, ClaimedSamplesBuyNoMoreThanTwiceTheMedianWeight) {
 }
 
 TEST(CenteredClipReducer, RefusesNumbersThatAreNotFinite) {
-    const consensus::Plan plan = sixteen_members(codec::CodecId::fp32);
+    const consensus::RoundPlan plan = sixteen_members(codec::CodecId::fp32);
     auto inputs = contributions(plan, 0);
     std::vector<float> bad = sums_of(3, 0);
     bad[8999] = std::numeric_limits<float>::quiet_NaN();
@@ -101,7 +101,7 @@ TEST(CenteredClipReducer, RefusesNumbersThatAreNotFinite) {
 }
 
 TEST(CenteredClipReducer, TakesCarriedSamplesIntoTheirStretchOfTheMean) {
-    consensus::Plan plan = sixteen_members(codec::CodecId::fp32);
+    consensus::RoundPlan plan = sixteen_members(codec::CodecId::fp32);
     plan.members.resize(1);
     plan.members[0].input.fresh = {8, 16};
     plan.members[0].input.carried = {0, 8};
@@ -118,7 +118,7 @@ TEST(CenteredClipReducer, TakesCarriedSamplesIntoTheirStretchOfTheMean) {
 }
 
 TEST(CenteredClipReducer, GivesZeroOfNothingAndTheMedianOfBuffers) {
-    consensus::Plan plan = sixteen_members(codec::CodecId::fp32);
+    consensus::RoundPlan plan = sixteen_members(codec::CodecId::fp32);
     EXPECT_EQ(mean_of(decoded(plan, CenteredClipReducer({.tau = 4}).reduce(plan, 0, {}))), 0.0);
     plan.bounded_count = 1000;
     plan.parts = {{0, 1000, 0}, {1000, clip_elements, 0}};

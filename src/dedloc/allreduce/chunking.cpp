@@ -12,7 +12,8 @@ namespace {
 // too long in it.
 class CodecCutter {
   public:
-    CodecCutter(consensus::Plan& plan, const Options& options) : plan_(plan), options_(options) {}
+    CodecCutter(consensus::RoundPlan& plan, const TransferOptions& options)
+        : plan_(plan), options_(options) {}
 
     void cut(const consensus::PlanPart& part) {
         for (std::uint64_t at = part.offset; at < part.range().end();) {
@@ -48,14 +49,14 @@ class CodecCutter {
         plan_.parts.push_back(part);
     }
 
-    consensus::Plan& plan_;
-    const Options& options_;
+    consensus::RoundPlan& plan_;
+    const TransferOptions& options_;
     std::size_t range_ = 0;
 };
 
 }  // namespace
 
-std::uint64_t longest_part(const Options& options, codec::CodecId codec, bool in_grid) {
+std::uint64_t longest_part(const TransferOptions& options, codec::CodecId codec, bool in_grid) {
     constexpr std::size_t some = 1024;  // elements: encoded numbers may come in blocks
     const std::size_t bytes = in_grid ? some * sizeof(float) : codec::encoded_size(codec, some);
     const auto longest =
@@ -69,7 +70,7 @@ std::uint64_t longest_part(const Options& options, codec::CodecId codec, bool in
     return std::max(std::min(longest / chunk * chunk, fit), chunk);
 }
 
-void align_to_chunks(consensus::Plan& plan, const Options& options) {
+void align_to_chunks(consensus::RoundPlan& plan, const TransferOptions& options) {
     if (!codec::is_sparse(options.codec)) return;
     const std::uint64_t chunk = codec::block_elements(options.codec);
     const std::uint64_t end =
@@ -87,7 +88,7 @@ void align_to_chunks(consensus::Plan& plan, const Options& options) {
     plan.parts = std::move(parts);
 }
 
-void cut_by_codec(consensus::Plan& plan, const Options& options) {
+void cut_by_codec(consensus::RoundPlan& plan, const TransferOptions& options) {
     if (options.codec_ranges.empty()) return;
     const std::vector<consensus::PlanPart> whole = std::exchange(plan.parts, {});
     CodecCutter cutter(plan, options);
@@ -108,7 +109,7 @@ std::vector<std::uint64_t> cuts_for(std::uint64_t pieces, double seconds) {
     return cuts;
 }
 
-void cut_range(consensus::Plan& plan,
+void cut_range(consensus::RoundPlan& plan,
                std::uint64_t range,
                const std::vector<std::uint64_t>& cuts,
                const std::vector<std::uint32_t>& owners) {

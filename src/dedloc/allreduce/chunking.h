@@ -29,21 +29,21 @@ std::vector<std::uint64_t> cuts_for(std::uint64_t pieces, double seconds);
 
 // Appends parts for the next `range` elements to the plan. Each of the owners gets one at each cut,
 // in turn.
-void cut_range(consensus::Plan& plan,
+void cut_range(consensus::RoundPlan& plan,
                std::uint64_t range,
                const std::vector<std::uint64_t>& cuts,
                const std::vector<std::uint32_t>& owners);
 
 // Where all parameters are in one sparse codec, moves the ends of parts to those of its chunks, so
 // that a chunk is encoded as its author has chosen it. A part that this empties is dropped.
-void align_to_chunks(consensus::Plan& plan, const Options& options);
+void align_to_chunks(consensus::RoundPlan& plan, const TransferOptions& options);
 
 // Cuts the plan's parts, which cover the vector, at the borders of the options' codec ranges, and
 // says each one's codec. Without such ranges nothing changes.
-void cut_by_codec(consensus::Plan& plan, const Options& options);
+void cut_by_codec(consensus::RoundPlan& plan, const TransferOptions& options);
 
 // Elements of the longest part in this codec that a plan may have: the run file's, and of what
 // travels of it (encoded numbers; in a grid also sums of fp32) not more than part_bytes_max.
-std::uint64_t longest_part(const Options& options, codec::CodecId codec, bool in_grid);
+std::uint64_t longest_part(const TransferOptions& options, codec::CodecId codec, bool in_grid);
 
 }  // namespace dedloc::allreduce

@@ -14,20 +14,20 @@ namespace {
 constexpr double a_moment = 0.1;
 constexpr double long_enough = 60;
 
-std::vector<std::uint64_t> lengths(const consensus::Plan& plan) {
+std::vector<std::uint64_t> lengths(const consensus::RoundPlan& plan) {
     std::vector<std::uint64_t> all;
     for (const consensus::PlanPart& part : plan.parts) all.push_back(part.count);
     return all;
 }
 
 TEST(Chunking, are_equal_where_a_part_takes_no_time) {
-    consensus::Plan plan;
+    consensus::RoundPlan plan;
     cut_range(plan, 4000, cuts_for(40, a_moment), {0});
     EXPECT_EQ(lengths(plan), std::vector<std::uint64_t>(40, 100));
 }
 
 TEST(Chunking, make_the_first_and_the_last_parts_short_where_parts_take_long) {
-    consensus::Plan plan;
+    consensus::RoundPlan plan;
     cut_range(plan, 1600, cuts_for(16, long_enough), {0});
     EXPECT_EQ(lengths(plan),
               (std::vector<std::uint64_t>{25,  25,  50,  50,  100, 100, 100, 100, 100, 100, 100,
@@ -35,14 +35,14 @@ TEST(Chunking, make_the_first_and_the_last_parts_short_where_parts_take_long) {
 }
 
 TEST(Chunking, leave_few_parts_as_they_are) {
-    consensus::Plan plan;
+    consensus::RoundPlan plan;
     cut_range(plan, 1500, cuts_for(15, long_enough), {0});
     EXPECT_EQ(lengths(plan), std::vector<std::uint64_t>(15, 100));
 }
 
 TEST(Chunking, cover_ranges_without_gap_or_crumb_and_owners_take_turns) {
     for (const std::uint64_t range : {4801u, 6007u, 99'991u}) {
-        consensus::Plan plan;
+        consensus::RoundPlan plan;
         cut_range(plan, 10, cuts_for(1, a_moment), {7});
         cut_range(plan, range, cuts_for(48, long_enough), {4, 2});
         ASSERT_EQ(plan.parts.size(), 1u + 2 * 53) << range;
@@ -61,8 +61,8 @@ TEST(Chunking, cover_ranges_without_gap_or_crumb_and_owners_take_turns) {
 using codec::CodecId;
 
 // Most of it in 8 bit, as a run with adaptive codecs has it.
-Options options_of(std::vector<codec::CodecRange> ranges) {
-    Options options;
+TransferOptions options_of(std::vector<codec::CodecRange> ranges) {
+    TransferOptions options;
     options.codec = CodecId::blockwise8;
     options.other_codecs = {CodecId::fp16};
     options.vector_count = ranges.back().end();
@@ -71,7 +71,7 @@ Options options_of(std::vector<codec::CodecRange> ranges) {
 }
 
 // "offset+count of owner", with a star where the codec is not the plan's.
-std::vector<std::string> words(const consensus::Plan& plan) {
+std::vector<std::string> words(const consensus::RoundPlan& plan) {
     std::vector<std::string> all;
     for (const consensus::PlanPart& part : plan.parts)
         all.push_back(fmt::format(
@@ -80,10 +80,10 @@ std::vector<std::string> words(const consensus::Plan& plan) {
 }
 
 TEST(CodecCuts, end_parts_where_the_codec_changes) {
-    const Options options = options_of({{0, 15000, CodecId::blockwise8},
-                                        {15000, 5000, CodecId::fp16},
-                                        {20000, 20000, CodecId::blockwise8}});
-    consensus::Plan plan;
+    const TransferOptions options = options_of({{0, 15000, CodecId::blockwise8},
+                                                {15000, 5000, CodecId::fp16},
+                                                {20000, 20000, CodecId::blockwise8}});
+    consensus::RoundPlan plan;
     cut_range(plan, 20000, cuts_for(2, a_moment), {0});
     cut_range(plan, 20000, cuts_for(1, a_moment), {1});
     cut_by_codec(plan, options);
@@ -94,10 +94,10 @@ TEST(CodecCuts, end_parts_where_the_codec_changes) {
 }
 
 TEST(CodecCuts, give_crumbs_beside_a_border_to_their_neighbours) {
-    const Options options = options_of({{0, 10010, CodecId::blockwise8},
-                                        {10010, 9980, CodecId::fp16},
-                                        {19990, 20010, CodecId::blockwise8}});
-    consensus::Plan plan;
+    const TransferOptions options = options_of({{0, 10010, CodecId::blockwise8},
+                                                {10010, 9980, CodecId::fp16},
+                                                {19990, 20010, CodecId::blockwise8}});
+    consensus::RoundPlan plan;
     for (std::uint32_t owner = 0; owner < 4; ++owner)
         cut_range(plan, 10000, cuts_for(1, a_moment), {owner});
     cut_by_codec(plan, options);
@@ -107,9 +107,9 @@ TEST(CodecCuts, give_crumbs_beside_a_border_to_their_neighbours) {
 }
 
 TEST(CodecCuts, keep_each_part_within_what_travels_in_its_codec) {
-    const Options options =
+    const TransferOptions options =
         options_of({{0, 1u << 20, CodecId::blockwise8}, {1u << 20, 1u << 20, CodecId::fp16}});
-    consensus::Plan plan;
+    consensus::RoundPlan plan;
     for (std::uint32_t owner = 0; owner < 2; ++owner)
         cut_range(plan, 1u << 20, cuts_for(1, a_moment), {owner});
     cut_by_codec(plan, options);
@@ -119,14 +119,14 @@ TEST(CodecCuts, keep_each_part_within_what_travels_in_its_codec) {
 }
 
 TEST(CodecCuts, leave_a_plan_of_one_codec_as_it_is) {
-    consensus::Plan plan;
+    consensus::RoundPlan plan;
     cut_range(plan, 4801, cuts_for(7, a_moment), {0, 1});
     const Bytes before = wire::encode(plan);
-    cut_by_codec(plan, Options{});
+    cut_by_codec(plan, TransferOptions{});
     EXPECT_EQ(wire::encode(plan), before);
 }
 
-// Whatever the ranges and the shares, others would take the plan.
+// Other members accept the plan for any ranges and shares.
 TEST(CodecCuts, of_any_ranges_and_shares_are_sound) {
     Random random(5);
     for (int repeat = 0; repeat < 300; ++repeat) {
@@ -135,9 +135,9 @@ TEST(CodecCuts, of_any_ranges_and_shares_are_sound) {
             ranges.push_back({at,
                               1 + random.below(50'000),
                               random.chance(0.5) ? CodecId::blockwise8 : CodecId::fp16});
-        Options options = options_of(ranges);
+        TransferOptions options = options_of(ranges);
         options.part_elements_max = 2048 + random.below(20'000);
-        consensus::Plan plan;
+        consensus::RoundPlan plan;
         plan.codec = static_cast<std::uint32_t>(options.codec);
         plan.round_ms = 1;
         plan.members.resize(1);
@@ -155,7 +155,7 @@ TEST(CodecCuts, of_any_ranges_and_shares_are_sound) {
 }
 
 TEST(Chunking, of_nothing_are_none) {
-    consensus::Plan plan;
+    consensus::RoundPlan plan;
     cut_range(plan, 0, cuts_for(0, long_enough), {0});
     EXPECT_TRUE(plan.parts.empty());
 }

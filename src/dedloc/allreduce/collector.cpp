@@ -78,7 +78,7 @@ TimePoint Collector::awaited_until(std::uint32_t part) const {
     const auto owner = owners_.find(part);
     if (!transfer_.me || finished_.contains(part) || owner == owners_.end() || owner->second.failed)
         return {};
-    return arrivals_.awaited_until(transfer_.environment.patience.with_answer());
+    return arrivals_.awaited_until(transfer_.environment.timeouts.answer());
 }
 
 TimePoint Collector::missing_awaited_until() const {
@@ -101,7 +101,7 @@ std::vector<std::uint32_t> Collector::silent_parts() const {
         const bool sends = !owner.failed && owner.repair == 0 && rhythm != averages_.end() &&
                            transfer_.now() < last_call &&
                            transfer_.now() <= rhythm->second.awaited_until(
-                                                  transfer_.environment.patience.within_answer());
+                                                  transfer_.environment.timeouts.within_answer());
         if (!sends) silent.push_back(part);
     }
     return silent;

@@ -19,8 +19,8 @@
 #include "dedloc/codec/chooser.h"
 #include "dedloc/codec/codec.h"
 #include "dedloc/events/complaints.h"
-#include "dedloc/links/patience.h"
 #include "dedloc/links/reachability.h"
+#include "dedloc/links/timeouts.h"
 #include "dedloc/p2p/host.h"
 #include "dedloc/runtime/node.h"
 #include "dedloc/security/signer.h"
@@ -28,7 +28,7 @@
 namespace dedloc::allreduce {
 
 // A run's options: what plans may look like, and what reductions may hold.
-struct Options {
+struct TransferOptions {
     codec::CodecId codec = codec::CodecId::fp16;
     // Where codecs are chosen by tensor: the others that parts may have, of more bytes, and what
     // has which. The ranges cover the vector; an aggregator knows no tensors and has none.
@@ -79,16 +79,16 @@ struct OpenStep {
     std::uint64_t step = 0;
 };
 
-struct Environment {
+struct TransferEnvironment {
     runtime::Node node;
     p2p::Host& host;
     const security::Signer& signer;
     const security::Verifier& verifier;
     PartStore& parts;
-    links::Patience& patience;
+    links::Timeouts& timeouts;
     events::Teller& teller;
     events::Complaints& complaints;
-    Options options;
+    TransferOptions options;
     std::function<OpenStep()> open_step;
     // Does this peer get the time that all have for their contributions?
     std::function<bool(const PeerId&)> is_waited_for;

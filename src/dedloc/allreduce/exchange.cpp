@@ -2,9 +2,9 @@
 
 namespace dedloc::allreduce {
 
-Exchange::Exchange(const Environment& environment,
+Exchange::Exchange(const TransferEnvironment& environment,
                    TransferState& state,
-                   consensus::Plan plan,
+                   consensus::RoundPlan plan,
                    const Digest& plan_digest,
                    std::shared_ptr<const RoundInput> input)
     : transfer_(environment, state, std::move(plan), plan_digest, std::move(input)),

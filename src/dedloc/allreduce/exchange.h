@@ -26,9 +26,9 @@ namespace dedloc::allreduce {
 
 class Exchange {
   public:
-    Exchange(const Environment& environment,
+    Exchange(const TransferEnvironment& environment,
              TransferState& state,
-             consensus::Plan plan,
+             consensus::RoundPlan plan,
              const Digest& plan_digest,
              std::shared_ptr<const RoundInput> input);
     ~Exchange();
@@ -43,7 +43,7 @@ class Exchange {
     void peer_gone(const PeerId& peer);
     Task<void> stop();
 
-    const consensus::Plan& plan() const { return transfer_.plan; }
+    const consensus::RoundPlan& plan() const { return transfer_.plan; }
     const Digest& digest() const { return transfer_.digest; }
     // Does the plan count on what we bring?
     bool contributes() const { return transfer_.contributes; }

@@ -36,7 +36,7 @@ class GridExchange : public testing::Test {
     std::uint32_t place(std::size_t node) const { return place_of(plan_, nodes_[node]->id()); }
     void make_plan(codec::CodecId codec) {
         options_.codec = codec;
-        plan_ = consensus::Plan{};
+        plan_ = consensus::RoundPlan{};
         plan_.codec = static_cast<std::uint32_t>(codec);
         plan_.reduce_ms = 4000;
         plan_.round_ms = 8000;
@@ -142,8 +142,8 @@ class GridExchange : public testing::Test {
     std::vector<sim::SimNode*> nodes_;
     std::vector<std::unique_ptr<ExchangePeer>> members_;
     std::vector<std::shared_ptr<const RoundInput>> inputs_;
-    Options options_;
-    consensus::Plan plan_;
+    TransferOptions options_;
+    consensus::RoundPlan plan_;
 };
 
 TEST_F(GridExchange, is_the_mean_of_all_samples_and_everybody_has_the_same_bytes) {
@@ -286,27 +286,28 @@ TEST_F(GridExchange, a_sum_that_is_not_finite_leaves_out_its_group_and_blames_wh
 TEST_F(GridExchange, plans_whose_groups_or_columns_do_not_fit_are_refused) {
     make_plan(codec::CodecId::fp32);
     const auto refused = [&](auto change) {
-        consensus::Plan plan = plan_;
+        consensus::RoundPlan plan = plan_;
         change(plan);
         return !check_plan(plan, options_);
     };
-    EXPECT_TRUE(refused([](consensus::Plan& plan) { plan.group_of.pop_back(); }));
-    EXPECT_TRUE(refused([](consensus::Plan& plan) { plan.group_of.back() = groups_count; }));
-    EXPECT_TRUE(refused([](consensus::Plan& plan) { plan.collectors.pop_back(); }));
-    EXPECT_TRUE(refused([](consensus::Plan& plan) { plan.collectors[1] = 99; }));
-    EXPECT_TRUE(refused([](consensus::Plan& plan) { plan.collectors[3] = plan.collectors[0]; }));
+    EXPECT_TRUE(refused([](consensus::RoundPlan& plan) { plan.group_of.pop_back(); }));
+    EXPECT_TRUE(refused([](consensus::RoundPlan& plan) { plan.group_of.back() = groups_count; }));
+    EXPECT_TRUE(refused([](consensus::RoundPlan& plan) { plan.collectors.pop_back(); }));
+    EXPECT_TRUE(refused([](consensus::RoundPlan& plan) { plan.collectors[1] = 99; }));
     EXPECT_TRUE(
-        refused([](consensus::Plan& plan) { std::swap(plan.collectors[0], plan.collectors[1]); }));
-    EXPECT_TRUE(refused([](consensus::Plan& plan) { plan.groups = 0; }));
-    EXPECT_TRUE(refused([](consensus::Plan& plan) {
+        refused([](consensus::RoundPlan& plan) { plan.collectors[3] = plan.collectors[0]; }));
+    EXPECT_TRUE(refused(
+        [](consensus::RoundPlan& plan) { std::swap(plan.collectors[0], plan.collectors[1]); }));
+    EXPECT_TRUE(refused([](consensus::RoundPlan& plan) { plan.groups = 0; }));
+    EXPECT_TRUE(refused([](consensus::RoundPlan& plan) {
         plan.groups = 4'000'000'000;
         plan.collectors.clear();
         plan.parts.clear();
     }));
-    EXPECT_TRUE(refused([](consensus::Plan& plan) { plan.groups = peers_count + 1; }));
-    EXPECT_TRUE(refused([](consensus::Plan& plan) { plan.collectors.clear(); }));
-    EXPECT_TRUE(refused([this](consensus::Plan& plan) { plan.parts[0].owner = place(7); }));
-    EXPECT_FALSE(refused([](consensus::Plan&) {}));
+    EXPECT_TRUE(refused([](consensus::RoundPlan& plan) { plan.groups = peers_count + 1; }));
+    EXPECT_TRUE(refused([](consensus::RoundPlan& plan) { plan.collectors.clear(); }));
+    EXPECT_TRUE(refused([this](consensus::RoundPlan& plan) { plan.parts[0].owner = place(7); }));
+    EXPECT_FALSE(refused([](consensus::RoundPlan&) {}));
 }
 
 }  // namespace

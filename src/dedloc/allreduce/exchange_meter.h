@@ -28,7 +28,7 @@ class ExchangeMeter {
     Task<void> watch() {
         constexpr Duration link_look = 50ms;
         while (measures_ && transfer_.now() < transfer_.round_deadline()) {
-            link_.look(transfer_.now());
+            link_.observe(transfer_.now());
             co_await transfer_.environment.node.clock.sleep_for(link_look);
         }
     }

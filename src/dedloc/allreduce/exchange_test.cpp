@@ -29,7 +29,7 @@ class ExchangeTest : public testing::Test {
         for (auto& member : members_) world_.run_task(member->stop());
         members_.clear();
         inputs_.clear();
-        plan_ = consensus::Plan{};
+        plan_ = consensus::RoundPlan{};
     }
     void begin(std::size_t count, codec::CodecId codec, std::size_t reduce_bytes_max = 0) {
         options_.codec = codec;
@@ -83,8 +83,8 @@ class ExchangeTest : public testing::Test {
     std::vector<sim::SimNode*> nodes_;
     std::vector<std::unique_ptr<ExchangePeer>> members_;
     std::vector<std::shared_ptr<const RoundInput>> inputs_;
-    Options options_;
-    consensus::Plan plan_;
+    TransferOptions options_;
+    consensus::RoundPlan plan_;
 };
 
 class ExchangeOfCodec : public ExchangeTest, public testing::WithParamInterface<codec::CodecId> {};
@@ -153,7 +153,7 @@ TEST_F(ExchangeTest, an_aggregator_that_dies_costs_a_repair_and_no_contribution)
 TEST_F(ExchangeTest, what_a_member_without_weight_brings_is_refused_and_in_no_average) {
     begin(3, codec::CodecId::fp32);
     give_parts_to({0});
-    const consensus::Plan believed_by_n2 = plan_;
+    const consensus::RoundPlan believed_by_n2 = plan_;
     plan_.members[place(2)].input = {};
     for (std::size_t i = 0; i < 3; ++i) {
         members_.push_back(std::make_unique<ExchangePeer>(*nodes_[i], options_));
@@ -170,7 +170,7 @@ TEST_F(ExchangeTest, what_a_member_without_weight_brings_is_refused_and_in_no_av
         << members_[0]->notes[0];
 }
 
-// Its contribution does not come a second time.
+// The dead member's contribution does not come a second time.
 TEST_F(ExchangeTest, a_repair_does_not_wait_for_a_member_that_died) {
     begin(3, codec::CodecId::fp32);
     give_parts_to({0, 1, 2});
@@ -413,8 +413,8 @@ class ExchangeOfTensors : public ExchangeTest {
     void say(std::size_t part, codec::CodecId codec) {
         plan_.parts[part].codec = static_cast<std::uint32_t>(codec);
     }
-    Options options_of_aggregator() const {
-        Options options = options_;
+    TransferOptions options_of_aggregator() const {
+        TransferOptions options = options_;
         options.codec_ranges.clear();
         return options;
     }
@@ -542,10 +542,10 @@ TEST_F(ExchangeTest, plans_with_parts_that_no_message_holds_are_refused) {
 TEST_F(ExchangeTest, plans_in_which_an_aggregator_contributes_or_leads_are_refused) {
     begin(4, codec::CodecId::fp32);
     give_parts_to({3});
-    consensus::Plan leads = plan_;
+    consensus::RoundPlan leads = plan_;
     leads.leader = nodes_[3]->id();
     EXPECT_FALSE(check_plan(leads, options_));
-    consensus::Plan contributes = plan_;
+    consensus::RoundPlan contributes = plan_;
     contributes.members[place(3)].input.fresh = {0, 5, 0};
     EXPECT_FALSE(check_plan(contributes, options_));
 }

@@ -12,13 +12,13 @@ namespace {
 
 // For a stream's header, and for the plan that it names; on a link that many share, where a packet
 // may be lost several times over, half of a round. Without the stream all would wait for as long.
-constexpr Duration header_patience_min = 5s;
+constexpr Duration header_timeout_min = 5s;
 constexpr Duration late_reader_grace = 5s;  // members give up a second after the round's deadline
 constexpr std::size_t overtaken_max = 16;   // remembered, so that nobody is blamed for them
 
 }  // namespace
 
-Exchanges::Exchanges(const Environment& environment, std::size_t kept_max)
+Exchanges::Exchanges(const TransferEnvironment& environment, std::size_t kept_max)
     : environment_(environment),
       kept_max_(kept_max),
       begun_(environment.node.executor),
@@ -28,7 +28,7 @@ Exchanges::~Exchanges() = default;
 
 // A voter may make plans as it likes: they push nobody else's out. Who began again may have
 // forgotten its plan, and has the same ballot.
-Ok Exchanges::check_turn(const consensus::Plan& plan, const Digest& digest) {
+Ok Exchanges::check_turn(const consensus::RoundPlan& plan, const Digest& digest) {
     const auto before = of_leader(plan);
     if (!before || before->plan().ballot <= plan.ballot) return {};
     overtake(digest);
@@ -36,10 +36,10 @@ Ok Exchanges::check_turn(const consensus::Plan& plan, const Digest& digest) {
     return make_error(ErrorKind::conflict, "a later plan of its leader is here");
 }
 
-std::shared_ptr<Exchange> Exchanges::begin(consensus::Plan plan,
+std::shared_ptr<Exchange> Exchanges::begin(consensus::RoundPlan plan,
                                            Digest digest,
                                            std::shared_ptr<const RoundInput> input) {
-    environment_.patience.round_begins(std::chrono::milliseconds(plan.round_ms));
+    environment_.timeouts.round_begins(std::chrono::milliseconds(plan.round_ms));
     if (const auto before = of_leader(plan)) {
         overtake(before->digest());
         push_out(before->digest());
@@ -88,7 +88,7 @@ std::shared_ptr<Exchange> Exchanges::find(const Digest& plan) const {
     return found == exchanges_.end() ? nullptr : found->second;
 }
 
-std::shared_ptr<Exchange> Exchanges::of_leader(const consensus::Plan& plan) const {
+std::shared_ptr<Exchange> Exchanges::of_leader(const consensus::RoundPlan& plan) const {
     for (const Digest& digest : order_) {
         auto exchange = find(digest);
         if (exchange->plan().leader == plan.leader && exchange->plan().previous == plan.previous)
@@ -107,7 +107,7 @@ std::shared_ptr<Exchange> Exchanges::newest() const {
     return order_.empty() ? nullptr : find(order_.back());
 }
 
-Result<Bytes> Exchanges::take_repair(const PeerId& from, ByteView request) {
+Result<Bytes> Exchanges::receive_repair(const PeerId& from, ByteView request) {
     const auto bad = [](const char* why) {
         return make_error(ErrorKind::peer_broke_protocol, "a repair is refused: {}", why);
     };
@@ -131,7 +131,7 @@ Task<void> Exchanges::serve(std::unique_ptr<p2p::MessageStream> owned) {
     const base::Counted counted(serving_);
     const TimePoint deadline =
         environment_.now() +
-        std::max<Duration>(header_patience_min, environment_.patience.newest_round() / 2);
+        std::max<Duration>(header_timeout_min, environment_.timeouts.newest_round() / 2);
     Task<Result<std::optional<SharedBytes>>> reading = stream->read();
     auto first = co_await runtime::with_deadline(
         environment_.node.clock, deadline, "a parts stream's header", std::move(reading));
@@ -161,9 +161,9 @@ Task<void> Exchanges::serve(std::unique_ptr<p2p::MessageStream> owned) {
     // A member that neither sends on nor reads would hold the exchange, with all its parts, for
     // ever.
     Task<void> serving = exchange->serve(stream, *header, begun);
-    Task<void> patience =
+    Task<void> timeout =
         environment_.node.clock.sleep_until(exchange->round_deadline() + late_reader_grace);
-    co_await runtime::first_of(std::move(serving), std::move(patience));
+    co_await runtime::first_of(std::move(serving), std::move(timeout));
 }
 
 void Exchanges::forget_inputs() {

@@ -18,12 +18,12 @@ namespace dedloc::allreduce {
 
 class Exchanges {
   public:
-    Exchanges(const Environment& environment, std::size_t kept_max);
+    Exchanges(const TransferEnvironment& environment, std::size_t kept_max);
     ~Exchanges();
 
     // Checks another's plan before it is begun: conflict if a later one of its leader is here.
-    Ok check_turn(const consensus::Plan& plan, const Digest& digest);
-    std::shared_ptr<Exchange> begin(consensus::Plan plan,
+    Ok check_turn(const consensus::RoundPlan& plan, const Digest& digest);
+    std::shared_ptr<Exchange> begin(consensus::RoundPlan plan,
                                     Digest digest,
                                     std::shared_ptr<const RoundInput> input);
     std::shared_ptr<Exchange> find(const Digest& plan) const;
@@ -37,7 +37,7 @@ class Exchanges {
     std::size_t serving() const { return serving_; }
 
     // Takes what others send, from peers that may speak in rounds.
-    Result<Bytes> take_repair(const PeerId& from, ByteView request);
+    Result<Bytes> receive_repair(const PeerId& from, ByteView request);
     Task<void> serve(std::unique_ptr<p2p::MessageStream> stream);
     void peer_gone(const PeerId& peer);
     // Sends nothing more under plans for a step that is decided: our contribution, a vector, is
@@ -46,14 +46,14 @@ class Exchanges {
     Task<void> stop();
 
   private:
-    // That of the same leader, for the same step.
-    std::shared_ptr<Exchange> of_leader(const consensus::Plan& plan) const;
+    // The exchange of the same leader, for the same step.
+    std::shared_ptr<Exchange> of_leader(const consensus::RoundPlan& plan) const;
     Digest least_needed() const;
     void push_out(Digest plan);
     void overtake(const Digest& plan);
     Task<void> end(std::shared_ptr<Exchange> exchange);
 
-    const Environment& environment_;
+    const TransferEnvironment& environment_;
     TransferState state_;
     std::size_t kept_max_;
     std::map<Digest, std::shared_ptr<Exchange>> exchanges_;

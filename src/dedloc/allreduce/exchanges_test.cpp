@@ -13,7 +13,8 @@ constexpr std::size_t kept = 3;
 
 class Keeper final : public TestPeer {
   public:
-    explicit Keeper(sim::SimNode& node) : TestPeer(node, Options{}), exchanges(environment_, kept) {
+    explicit Keeper(sim::SimNode& node)
+        : TestPeer(node, TransferOptions{}), exchanges(environment_, kept) {
         handlers_.on_stream(parts_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
             return exchanges.serve(std::move(stream));
         });
@@ -33,8 +34,8 @@ class ExchangesTest : public testing::Test {
         for (sim::SimNode* node : {&here_, &honest_, &other_, &stranger_})
             world_.run_task(node->host().stop());
     }
-    consensus::Plan plan(const sim::SimNode& leader, std::uint32_t ballot) const {
-        consensus::Plan plan;
+    consensus::RoundPlan plan(const sim::SimNode& leader, std::uint32_t ballot) const {
+        consensus::RoundPlan plan;
         plan.leader = leader.id();
         plan.ballot = ballot;
         plan.previous = previous_;
@@ -42,15 +43,15 @@ class ExchangesTest : public testing::Test {
         plan.round_ms = 1000;
         return plan;
     }
-    static Digest digest(const consensus::Plan& plan) {
+    static Digest digest(const consensus::RoundPlan& plan) {
         return consensus::decision_digest(wire::encode(plan));
     }
-    bool take(const consensus::Plan& plan) {
+    bool take(const consensus::RoundPlan& plan) {
         if (!keeper_.exchanges.check_turn(plan, digest(plan))) return false;
         (void)keeper_.exchanges.begin(plan, digest(plan), nullptr);
         return true;
     }
-    bool has(const consensus::Plan& plan) const {
+    bool has(const consensus::RoundPlan& plan) const {
         return keeper_.exchanges.find(digest(plan)) != nullptr;
     }
     // Seconds until a stream of parts for this plan is ended.
@@ -65,7 +66,7 @@ class ExchangesTest : public testing::Test {
         EXPECT_FALSE(answer);
         seconds = to_seconds(from.clock().now() - begun);
     }
-    double time_to_refuse(const consensus::Plan& plan) {
+    double time_to_refuse(const consensus::RoundPlan& plan) {
         double seconds = -1;
         world_.run_task(send_header(other_, here_.id(), digest(plan), seconds));
         return seconds;
@@ -81,7 +82,7 @@ class ExchangesTest : public testing::Test {
 };
 
 TEST_F(ExchangesTest, of_one_leader_push_out_only_each_other) {
-    const consensus::Plan honest = plan(honest_, 0);
+    const consensus::RoundPlan honest = plan(honest_, 0);
     ASSERT_TRUE(take(honest));
     for (std::uint32_t ballot = 1; ballot < 20; ballot += 2) {
         ASSERT_TRUE(take(plan(other_, ballot)));
@@ -90,7 +91,7 @@ TEST_F(ExchangesTest, of_one_leader_push_out_only_each_other) {
     }
     EXPECT_TRUE(has(plan(other_, 19)));
     // A round that came to nothing is tried again, with a ballot that a majority has promised to.
-    const consensus::Plan again = plan(honest_, 40);
+    const consensus::RoundPlan again = plan(honest_, 40);
     ASSERT_TRUE(take(again));
     EXPECT_TRUE(has(again));
     EXPECT_FALSE(has(honest));
@@ -98,9 +99,9 @@ TEST_F(ExchangesTest, of_one_leader_push_out_only_each_other) {
 }
 
 TEST_F(ExchangesTest, of_a_leader_that_began_again_take_the_place_of_what_it_forgot) {
-    const consensus::Plan forgotten = plan(honest_, 3);
+    const consensus::RoundPlan forgotten = plan(honest_, 3);
     ASSERT_TRUE(take(forgotten));
-    consensus::Plan anew = forgotten;
+    consensus::RoundPlan anew = forgotten;
     anew.round_ms += 1;
     EXPECT_TRUE(take(anew));
     EXPECT_FALSE(has(forgotten));
@@ -109,12 +110,12 @@ TEST_F(ExchangesTest, of_a_leader_that_began_again_take_the_place_of_what_it_for
 }
 
 TEST_F(ExchangesTest, of_decided_steps_make_room_before_those_of_the_open_one) {
-    const consensus::Plan open = plan(honest_, 0);
+    const consensus::RoundPlan open = plan(honest_, 0);
     ASSERT_TRUE(take(open));
     previous_.bytes[0] ^= 1;
-    const consensus::Plan decided = plan(honest_, 0);
+    const consensus::RoundPlan decided = plan(honest_, 0);
     ASSERT_TRUE(take(decided));
-    const consensus::Plan decided_too = plan(other_, 1);
+    const consensus::RoundPlan decided_too = plan(other_, 1);
     ASSERT_TRUE(take(decided_too));
     previous_ = keeper_.open_step.previous;
     ASSERT_TRUE(take(plan(other_, 1)));
@@ -128,7 +129,7 @@ TEST_F(ExchangesTest, of_decided_steps_make_room_before_those_of_the_open_one) {
 }
 
 TEST_F(ExchangesTest, whoever_sends_parts_for_a_plan_that_was_overtaken_is_told_at_once) {
-    const consensus::Plan before = plan(honest_, 0);
+    const consensus::RoundPlan before = plan(honest_, 0);
     ASSERT_TRUE(take(before));
     ASSERT_TRUE(take(plan(honest_, 3)));
     EXPECT_LT(time_to_refuse(before), 1);

@@ -147,8 +147,8 @@ Task<Result<SharedBytes>> PartFetcher::fetch_part(consensus::FinishedPart header
     if (auto here = environment_.parts.find(header.digest)) co_return here;
     const bool one_has_it = fetching->members.size() == 1;
     const Duration brief =
-        one_has_it ? std::max<Duration>(environment_.patience.with_answer(), fetching->usual * 2)
-                   : environment_.patience.with_answer();
+        one_has_it ? std::max<Duration>(environment_.timeouts.answer(), fetching->usual * 2)
+                   : environment_.timeouts.answer();
     if (fetching->usual > slow && fetching->co_downloaders.size() > fetching->members.size()) {
         const auto ahead = co_downloaders_ahead(fetching->co_downloaders,
                                                 fetching->silent,
@@ -161,9 +161,10 @@ Task<Result<SharedBytes>> PartFetcher::fetch_part(consensus::FinishedPart header
             if (fetched) co_return fetched;
         }
     }
-    // First everybody briefly, so that one who sleeps costs little; then with all the patience
-    // that slow links need, who has not said that it lacks the part. What is given up has taken the
-    // link as well: not where the others took as long, nor where nobody else could be asked.
+    // First everybody briefly, so that a peer that sleeps costs little; then, with the timeout
+    // that slow links need, each that has not said that it lacks the part. What is given up has
+    // taken the link as well: not where the others took as long, nor where nobody else could be
+    // asked.
     const TimePoint brief_until = environment_.now() + (deadline - environment_.now()) / 4;
     std::vector<PeerId> candidates = fetching->order_for(header);
     std::erase(candidates, environment_.me());

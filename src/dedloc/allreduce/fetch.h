@@ -22,7 +22,7 @@ class PartFetcher {
     // Waits for a finished part as long as its owner goes on sending.
     using Arrival = std::function<Task<void>(consensus::FinishedPart, TimePoint deadline)>;
 
-    explicit PartFetcher(const Environment& environment) : environment_(environment) {}
+    explicit PartFetcher(const TransferEnvironment& environment) : environment_(environment) {}
     // For one that takes part in rounds; without it nothing is on its way.
     void wait_for_arrivals(Arrival arrival) { arrival_ = std::move(arrival); }
 
@@ -47,7 +47,7 @@ class PartFetcher {
     Task<void> fetch_some(std::shared_ptr<Fetching> fetching, std::size_t lane, TimePoint deadline);
     std::size_t at_once_max(std::size_t parts_in_all) const;
 
-    const Environment& environment_;
+    const TransferEnvironment& environment_;
     Arrival arrival_;
     std::size_t at_once_ = 0;      // that the last fetch of a commit's parts came to
     Duration part_fetched_in_{0};  // and how long a part took

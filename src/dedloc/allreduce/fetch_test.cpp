@@ -23,7 +23,7 @@ class FetchTest : public testing::Test {
             peers_.push_back(std::make_unique<AnsweringPeer>(*nodes_.back(), options_));
             members_.push_back(nodes_.back()->id());
             // The first calls open connections.
-            peers_.back()->patience() = links::Patience(2s, options_.deadline_max);
+            peers_.back()->timeouts() = links::Timeouts(2s, options_.deadline_max);
         }
         for (std::size_t i = 1; i < nodes_.size(); ++i)
             world_.set_link(*nodes_[0], *nodes_[i], sim::LinkOptions{.latency = 100ms});
@@ -65,7 +65,7 @@ class FetchTest : public testing::Test {
     }
 
     sim::World world_;
-    Options options_;
+    TransferOptions options_;
     std::vector<sim::SimNode*> nodes_;
     std::vector<std::unique_ptr<AnsweringPeer>> peers_;
     std::vector<PeerId> members_;

@@ -11,15 +11,17 @@
 namespace dedloc::allreduce {
 namespace {
 
-std::size_t part_count(const consensus::Plan& plan, std::uint32_t part) {
+std::size_t part_count(const consensus::RoundPlan& plan, std::uint32_t part) {
     return static_cast<std::size_t>(plan.parts[part].count);
 }
 
-std::size_t contribution_size(const consensus::Plan& plan, std::uint32_t part) {
+std::size_t contribution_size(const consensus::RoundPlan& plan, std::uint32_t part) {
     return codec::encoded_size(codec_of(plan, part), part_count(plan, part));
 }
 
-std::size_t bitmap_size(const consensus::Plan& plan) { return consensus::no_members(plan).size(); }
+std::size_t bitmap_size(const consensus::RoundPlan& plan) {
+    return consensus::no_members(plan).size();
+}
 
 std::size_t count_before(const Bytes& included, std::size_t member) {
     std::size_t count = 0;
@@ -30,7 +32,7 @@ std::size_t count_before(const Bytes& included, std::size_t member) {
 // The contributions in the bytes of a gathered average, as inputs of a reduction.
 // Errors: peer_broke_protocol: no such bytes.
 Result<std::vector<std::pair<std::uint32_t, ByteView>>> contributions_in(
-    const consensus::Plan& plan, std::uint32_t part, ByteView encoded) {
+    const consensus::RoundPlan& plan, std::uint32_t part, ByteView encoded) {
     const std::size_t bitmap = bitmap_size(plan);
     const std::size_t each = contribution_size(plan, part);
     std::vector<std::pair<std::uint32_t, ByteView>> found;
@@ -55,7 +57,7 @@ Error not_finite(std::uint32_t part) {
         ErrorKind::peer_broke_protocol, "averaged part {} has numbers that are not finite", part);
 }
 
-Ok decode_gathered(const consensus::Plan& plan,
+Ok decode_gathered(const consensus::RoundPlan& plan,
                    std::uint32_t part,
                    ByteView encoded,
                    std::span<float> out) {
@@ -83,11 +85,11 @@ Ok decode_gathered(const consensus::Plan& plan,
 
 }  // namespace
 
-bool is_gathered(const consensus::Plan& plan, std::uint32_t part) {
+bool is_gathered(const consensus::RoundPlan& plan, std::uint32_t part) {
     return codec::is_sparse(codec_of(plan, part));
 }
 
-SharedBytes gather(const consensus::Plan& plan,
+SharedBytes gather(const consensus::RoundPlan& plan,
                    std::uint32_t part,
                    const std::vector<PartInput>& inputs,
                    const Bytes& included) {
@@ -98,7 +100,7 @@ SharedBytes gather(const consensus::Plan& plan,
     return shared;
 }
 
-bool is_average_size(const consensus::Plan& plan,
+bool is_average_size(const consensus::RoundPlan& plan,
                      const consensus::FinishedPart& header,
                      std::size_t bytes) {
     const std::size_t each = contribution_size(plan, header.part);
@@ -106,7 +108,7 @@ bool is_average_size(const consensus::Plan& plan,
     return bytes == bitmap_size(plan) + each * count_before(header.included, plan.members.size());
 }
 
-bool is_sound_average(const consensus::Plan& plan,
+bool is_sound_average(const consensus::RoundPlan& plan,
                       const consensus::FinishedPart& header,
                       ByteView encoded) {
     const std::uint32_t part = header.part;
@@ -124,7 +126,7 @@ bool is_sound_average(const consensus::Plan& plan,
     });
 }
 
-Ok decode_average(const consensus::Plan& plan,
+Ok decode_average(const consensus::RoundPlan& plan,
                   std::uint32_t part,
                   ByteView encoded,
                   std::span<float> out) {
@@ -136,7 +138,7 @@ Ok decode_average(const consensus::Plan& plan,
     return not_finite(part);
 }
 
-std::optional<OwnStretch> stretch_of(const consensus::Plan& plan,
+std::optional<OwnStretch> stretch_of(const consensus::RoundPlan& plan,
                                      const consensus::FinishedPart& header,
                                      std::uint32_t member) {
     if (!is_gathered(plan, header.part) || !header.includes(member)) return std::nullopt;

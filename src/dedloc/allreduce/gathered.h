@@ -23,27 +23,27 @@
 namespace dedloc::allreduce {
 
 // Is this part of a checked plan gathered?
-bool is_gathered(const consensus::Plan& plan, std::uint32_t part);
+bool is_gathered(const consensus::RoundPlan& plan, std::uint32_t part);
 
 // The bytes of an average that includes these inputs, which have been checked.
-SharedBytes gather(const consensus::Plan& plan,
+SharedBytes gather(const consensus::RoundPlan& plan,
                    std::uint32_t part,
                    const std::vector<PartInput>& inputs,
                    const Bytes& included);
 
 // Has an average with this header so many bytes? In any codec.
-bool is_average_size(const consensus::Plan& plan,
+bool is_average_size(const consensus::RoundPlan& plan,
                      const consensus::FinishedPart& header,
                      std::size_t bytes);
 
 // Are these the bytes that the header names, and do they decode to finite numbers? In any codec.
-bool is_sound_average(const consensus::Plan& plan,
+bool is_sound_average(const consensus::RoundPlan& plan,
                       const consensus::FinishedPart& header,
                       ByteView encoded);
 
 // The numbers of an average, in any codec; out.size() is the part's count.
 // Errors: bad_input, peer_broke_protocol: not finite, or no such bytes.
-Ok decode_average(const consensus::Plan& plan,
+Ok decode_average(const consensus::RoundPlan& plan,
                   std::uint32_t part,
                   ByteView encoded,
                   std::span<float> out);
@@ -54,7 +54,7 @@ struct OwnStretch {
     std::size_t offset = 0;
     std::size_t size = 0;
 };
-std::optional<OwnStretch> stretch_of(const consensus::Plan& plan,
+std::optional<OwnStretch> stretch_of(const consensus::RoundPlan& plan,
                                      const consensus::FinishedPart& header,
                                      std::uint32_t member);
 SharedBytes without(const SharedBytes& encoded, const OwnStretch& stretch);

@@ -17,8 +17,8 @@ constexpr std::uint64_t gathered_count = 2 * 4096 + 300;
 
 // The plan has one part, and three members with 3, 5 and 8 samples; the second carries 2 more on
 // some ranges.
-consensus::Plan sparse_plan() {
-    consensus::Plan plan;
+consensus::RoundPlan sparse_plan() {
+    consensus::RoundPlan plan;
     plan.codec = static_cast<std::uint32_t>(codec::CodecId::sparse);
     plan.members.resize(3);
     plan.members[0].input.fresh = {0, 3};
@@ -37,7 +37,7 @@ std::vector<float> sparse_sum(std::uint64_t seed) {
     return sum;
 }
 
-std::vector<PartInput> sparse_inputs(const consensus::Plan& plan) {
+std::vector<PartInput> sparse_inputs(const consensus::RoundPlan& plan) {
     std::vector<PartInput> inputs;
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
         inputs.push_back({i,
@@ -54,7 +54,7 @@ consensus::FinishedPart header_of(const ReducedPart& reduced) {
 }
 
 TEST(Gathered, everybody_adds_what_came_in_member_order) {
-    const consensus::Plan plan = sparse_plan();
+    const consensus::RoundPlan plan = sparse_plan();
     const auto inputs = sparse_inputs(plan);
     const ReducedPart reduced = reduce_part(plan, 0, inputs);
     EXPECT_EQ(reduced.included, Bytes{7});
@@ -77,7 +77,7 @@ TEST(Gathered, everybody_adds_what_came_in_member_order) {
 }
 
 TEST(Gathered, a_member_fills_in_its_own_contribution) {
-    const consensus::Plan plan = sparse_plan();
+    const consensus::RoundPlan plan = sparse_plan();
     const auto inputs = sparse_inputs(plan);
     const ReducedPart reduced = reduce_part(plan, 0, inputs);
     for (const PartInput& input : inputs) {
@@ -93,7 +93,7 @@ TEST(Gathered, a_member_fills_in_its_own_contribution) {
 }
 
 TEST(Gathered, numbers_that_are_not_finite_or_too_long_are_left_out) {
-    const consensus::Plan plan = sparse_plan();
+    const consensus::RoundPlan plan = sparse_plan();
     auto inputs = sparse_inputs(plan);
     std::vector<float> bad = sparse_sum(1);
     bad[4200] = std::numeric_limits<float>::quiet_NaN();
@@ -107,7 +107,7 @@ TEST(Gathered, numbers_that_are_not_finite_or_too_long_are_left_out) {
 }
 
 TEST(Gathered, bytes_that_no_owner_makes_are_not_sound) {
-    const consensus::Plan plan = sparse_plan();
+    const consensus::RoundPlan plan = sparse_plan();
     const ReducedPart reduced = reduce_part(plan, 0, sparse_inputs(plan));
     const auto is_sound = [&](Bytes bytes, Bytes included) {
         consensus::FinishedPart header;
@@ -133,7 +133,7 @@ TEST(Gathered, bytes_that_no_owner_makes_are_not_sound) {
 }
 
 TEST(Gathered, without_any_input_is_zero) {
-    const consensus::Plan plan = sparse_plan();
+    const consensus::RoundPlan plan = sparse_plan();
     const ReducedPart reduced = reduce_part(plan, 0, {});
     EXPECT_TRUE(is_sound_average(plan, header_of(reduced), *reduced.encoded));
     std::vector<float> average(gathered_count, 1.0f);
@@ -143,7 +143,7 @@ TEST(Gathered, without_any_input_is_zero) {
 
 // A chunk is encoded as its author chose it: no part begins inside of one, whatever the shares.
 TEST(Gathered, parts_begin_where_chunks_do) {
-    Options options;
+    TransferOptions options;
     options.codec = codec::CodecId::sparse;
     options.part_elements_max = 8192;
     options.vector_count = 105'866;
@@ -152,7 +152,7 @@ TEST(Gathered, parts_begin_where_chunks_do) {
     options.other_codecs = {codec::CodecId::fp32};
     options.bounded_count = 105'770;
     for (const std::size_t owners : {1u, 3u, 7u, 16u}) {
-        consensus::Plan plan = sparse_plan();
+        consensus::RoundPlan plan = sparse_plan();
         plan.parts.clear();
         plan.bounded_count = options.bounded_count;
         std::vector<std::uint32_t> all;

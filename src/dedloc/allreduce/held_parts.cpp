@@ -9,10 +9,10 @@ namespace {
 // The search has this share of what is left of a round; the rest is for reducing again.
 constexpr int search_share = 4;
 
-constexpr Duration look_at_part_again = 50ms;  // whether a part that another was asked for has come
+constexpr Duration check_part_again = 50ms;  // whether a part that another was asked for has come
 
 struct Search {
-    Search(const Environment& where,
+    Search(const TransferEnvironment& where,
            std::shared_ptr<Exchange> whose,
            std::vector<std::uint32_t> which)
         : environment(where),
@@ -28,10 +28,10 @@ struct Search {
         const Duration left = end - environment.now();
         until = std::min(end,
                          environment.now() +
-                             std::max(environment.patience.within_answer(), left / search_share));
+                             std::max(environment.timeouts.within_answer(), left / search_share));
     }
 
-    const Environment& environment;
+    const TransferEnvironment& environment;
     std::shared_ptr<Exchange> exchange;
     std::vector<std::uint32_t> parts;
     std::set<std::uint32_t> asked_for;  // of somebody, now
@@ -56,13 +56,13 @@ std::optional<std::uint32_t> next_part(const Search& search,
 
 // True: this member may be asked again.
 Task<bool> ask_for(std::shared_ptr<Search> search, PeerId member, std::uint32_t part) {
-    const Environment& environment = search->environment;
+    const TransferEnvironment& environment = search->environment;
     Fetch request;
     request.plan = search->exchange->digest();
     request.part = part;
     Bytes bytes = wire::encode(request);
     const TimePoint deadline =
-        std::min(search->until, environment.now() + environment.patience.within_answer());
+        std::min(search->until, environment.now() + environment.timeouts.within_answer());
     auto reply = co_await environment.host.call(member, fetch_method, std::move(bytes), deadline);
     if (!reply) co_return reply.error().kind() == ErrorKind::not_found;
     const SharedBytes whole(*std::move(reply));
@@ -88,7 +88,7 @@ Task<void> ask_member(std::shared_ptr<Search> search, PeerId member, std::size_t
         const auto part = next_part(*search, asked, first, wait);
         if (!part && !wait) co_return;
         if (!part) {
-            const TimePoint until = search->environment.now() + look_at_part_again;
+            const TimePoint until = search->environment.now() + check_part_again;
             (void)co_await search->answered.wait_until(search->environment.node.clock, until);
             continue;
         }
@@ -103,7 +103,7 @@ Task<void> ask_member(std::shared_ptr<Search> search, PeerId member, std::size_t
 
 }  // namespace
 
-Task<void> collect_held_parts(const Environment& environment,
+Task<void> collect_held_parts(const TransferEnvironment& environment,
                               std::shared_ptr<Exchange> exchange,
                               std::vector<PeerId> members,
                               std::vector<std::uint32_t> parts) {

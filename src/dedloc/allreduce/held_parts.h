@@ -15,7 +15,7 @@ namespace dedloc::allreduce {
 // Ends when each of `parts` is in `exchange`, or everybody in `members` has answered that it lacks
 // it, or has not answered in time; or when none has come for a quarter of what was left of the
 // round, but a small answer's time at least.
-Task<void> collect_held_parts(const Environment& environment,
+Task<void> collect_held_parts(const TransferEnvironment& environment,
                               std::shared_ptr<Exchange> exchange,
                               std::vector<PeerId> members,
                               std::vector<std::uint32_t> parts);

@@ -15,7 +15,7 @@ constexpr std::uint32_t held_parts = 12;
 
 class Holder final : public AnsweringPeer {
   public:
-    Holder(sim::SimNode& node, Options options)
+    Holder(sim::SimNode& node, TransferOptions options)
         : AnsweringPeer(node, options), signer_(node.signer()), exchanges_(environment_, 4) {}
     struct Reduced {
         consensus::FinishedPart header;
@@ -42,7 +42,7 @@ class Holder final : public AnsweringPeer {
         put(reduced(exchange, owner, part, static_cast<std::uint8_t>(part), {1}));
     }
     void put(Reduced part) { parts_.put(std::move(part.header), std::move(part.encoded)); }
-    std::shared_ptr<Exchange> begin(const consensus::Plan& plan) {
+    std::shared_ptr<Exchange> begin(const consensus::RoundPlan& plan) {
         return exchanges_.begin(plan, Digest{}, nullptr);
     }
     Task<void> stop() {
@@ -130,10 +130,10 @@ class HeldPartsTest : public testing::Test {
     }
 
     sim::World world_;
-    Options options_;
+    TransferOptions options_;
     std::vector<sim::SimNode*> nodes_;
     std::vector<std::unique_ptr<Holder>> peers_;
-    consensus::Plan plan_;
+    consensus::RoundPlan plan_;
     std::shared_ptr<Exchange> exchange_;
     bool done_ = false;
 };
@@ -167,18 +167,18 @@ TEST_F(HeldPartsTest, ends_with_what_there_is_when_nobody_has_the_rest) {
     EXPECT_LE(questions(), 2 * held_parts);
 }
 
-TEST_F(HeldPartsTest, a_member_that_does_not_answer_costs_its_patience_and_no_part) {
+TEST_F(HeldPartsTest, a_member_that_does_not_answer_costs_its_timeout_and_no_part) {
     for (std::uint32_t part = 0; part < held_parts; ++part) hold(3, part);
     peers_[2]->silent = true;
     const double seconds = collect_all({2, 3});
     EXPECT_TRUE(exchange_->complete());
-    EXPECT_LT(seconds, to_seconds(peers_[0]->patience().with_answer()));
+    EXPECT_LT(seconds, to_seconds(peers_[0]->timeouts().answer()));
     EXPECT_EQ(peers_[2]->asked.size(), 1u);
 }
 
 // Twelve questions would take seven seconds of a round of eight.
 TEST_F(HeldPartsTest, leaves_time_to_reduce_what_nobody_has) {
-    peers_[0]->patience() = links::Patience(4s, 120s);
+    peers_[0]->timeouts() = links::Timeouts(4s, 120s);
     nodes_[2]->set_weather(0, 300ms);
     EXPECT_LT(collect_all({2}), 3.1);
     EXPECT_GE(peers_[2]->asked.size(), 1u);

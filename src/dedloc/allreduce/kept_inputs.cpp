@@ -25,7 +25,7 @@ const Commitment* KeptInputs::commitment(std::uint32_t member) const {
     return found == commitments_.end() ? nullptr : &found->second;
 }
 
-Digest KeptInputs::commitments_of(ByteView included, const consensus::Plan& plan) const {
+Digest KeptInputs::commitments_of(ByteView included, const consensus::RoundPlan& plan) const {
     std::map<std::uint32_t, Digest> roots;
     for (const auto& [member, commitment] : commitments_)
         if (base::has_bit(included, member) && !plan.members[member].weightless)

@@ -41,11 +41,11 @@ class KeptInputs {
     const std::map<std::uint32_t, Commitment>& second_commitments() const { return second_; }
 
     // The commitments of those in `included` that weigh, as an owner signs them.
-    Digest commitments_of(ByteView included, const consensus::Plan& plan) const;
+    Digest commitments_of(ByteView included, const consensus::RoundPlan& plan) const;
 
     void keep(std::uint32_t part, std::uint32_t member, CommittedInput input);
     std::optional<CommittedInput> find(std::uint32_t part, std::uint32_t member) const;
-    // Its contribution was none that it had committed to.
+    // The member sent a contribution that it had not committed to.
     void contradicts(std::uint32_t member) { contradicting_.insert(member); }
     const std::set<std::uint32_t>& contradicting() const { return contradicting_; }
     void forget() { inputs_.clear(); }

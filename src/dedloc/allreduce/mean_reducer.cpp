@@ -21,18 +21,20 @@ float power_of_two(int exponent) { return std::ldexp(1.0f, exponent); }
 
 bool is_sum(const PartInput& input) { return !input.members.empty(); }
 
-codec::CodecId codec_of(const consensus::Plan& plan, std::uint32_t part, const PartInput& input) {
+codec::CodecId codec_of(const consensus::RoundPlan& plan,
+                        std::uint32_t part,
+                        const PartInput& input) {
     return is_sum(input) ? codec::CodecId::fp32 : allreduce::codec_of(plan, part);
 }
 
-float factor_of(const consensus::Plan& plan, std::uint32_t part, const PartInput& input) {
+float factor_of(const consensus::RoundPlan& plan, std::uint32_t part, const PartInput& input) {
     if (is_sum(input)) return 1.0f;
     return power_of_two(
         scale_exponent(allreduce::codec_of(plan, part), plan.members[input.member].input));
 }
 
 // The members that are in these inputs.
-Bytes members_of(const consensus::Plan& plan, const std::vector<PartInput>& inputs) {
+Bytes members_of(const consensus::RoundPlan& plan, const std::vector<PartInput>& inputs) {
     Bytes members = consensus::no_members(plan);
     for (const PartInput& input : inputs) {
         if (!is_sum(input)) base::set_bit(members, input.member);
@@ -41,7 +43,7 @@ Bytes members_of(const consensus::Plan& plan, const std::vector<PartInput>& inpu
     return members;
 }
 
-std::vector<const consensus::MemberInput*> weights_of(const consensus::Plan& plan,
+std::vector<const consensus::MemberInput*> weights_of(const consensus::RoundPlan& plan,
                                                       const Bytes& members) {
     std::vector<const consensus::MemberInput*> weights;
     for (std::size_t i = 0; i < plan.members.size(); ++i)
@@ -49,7 +51,7 @@ std::vector<const consensus::MemberInput*> weights_of(const consensus::Plan& pla
     return weights;
 }
 
-double samples_of(const consensus::Plan& plan, const PartInput& input) {
+double samples_of(const consensus::RoundPlan& plan, const PartInput& input) {
     double samples = 0;
     for (const consensus::MemberInput* each : weights_of(plan, members_of(plan, {input})))
         samples += static_cast<double>(each->weight_max());
@@ -57,7 +59,7 @@ double samples_of(const consensus::Plan& plan, const PartInput& input) {
 }
 
 // Sums in member order: of the part's elements from `first` on, as many as `sum` holds.
-void add_all(const consensus::Plan& plan,
+void add_all(const consensus::RoundPlan& plan,
              std::uint32_t part,
              const std::vector<PartInput>& inputs,
              std::size_t first,
@@ -80,7 +82,9 @@ constexpr double contribution_magnitude_max =
 // average that carries it would be refused by all, and its owner blamed.
 class SumCheck {
   public:
-    SumCheck(const consensus::Plan& plan, const std::vector<PartInput>& inputs, double norm_max) {
+    SumCheck(const consensus::RoundPlan& plan,
+             const std::vector<PartInput>& inputs,
+             double norm_max) {
         double length = contribution_magnitude_max;
         if (norm_max > 0 && !inputs.empty()) {
             double samples = samples_of(plan, inputs.front());
@@ -100,7 +104,7 @@ class SumCheck {
 };
 
 // Why this one is refused; nullptr: it is not.
-const char* refusal(const consensus::Plan& plan,
+const char* refusal(const consensus::RoundPlan& plan,
                     std::uint32_t part,
                     const PartInput& input,
                     double norm_max) {
@@ -128,7 +132,7 @@ const char* refusal(const consensus::Plan& plan,
 }
 
 // Returns the inputs that may be added; `refused` says why the others may not.
-std::vector<PartInput> accepted(const consensus::Plan& plan,
+std::vector<PartInput> accepted(const consensus::RoundPlan& plan,
                                 std::uint32_t part,
                                 const std::vector<PartInput>& inputs,
                                 double norm_max,
@@ -146,7 +150,7 @@ std::vector<PartInput> accepted(const consensus::Plan& plan,
 enum class Wanted { average, sum };
 
 // Adds up what is wanted of these inputs; `check` sees the sums on the way.
-void add_up(const consensus::Plan& plan,
+void add_up(const consensus::RoundPlan& plan,
             std::uint32_t part,
             const std::vector<PartInput>& inputs,
             Wanted wanted,
@@ -175,7 +179,7 @@ void add_up(const consensus::Plan& plan,
 }
 
 // Reduces all inputs, or those that may be added if the sum shows that something is wrong.
-ReducedPart reduce_sound(const consensus::Plan& plan,
+ReducedPart reduce_sound(const consensus::RoundPlan& plan,
                          std::uint32_t part,
                          const std::vector<PartInput>& inputs,
                          Wanted wanted,
@@ -191,7 +195,7 @@ ReducedPart reduce_sound(const consensus::Plan& plan,
 }
 
 // Nobody adds for the others: what may be added is passed on.
-ReducedPart gather_sound(const consensus::Plan& plan,
+ReducedPart gather_sound(const consensus::RoundPlan& plan,
                          std::uint32_t part,
                          const std::vector<PartInput>& inputs,
                          double norm_max) {
@@ -205,7 +209,7 @@ ReducedPart gather_sound(const consensus::Plan& plan,
 
 }  // namespace
 
-ReducedPart reduce_part(const consensus::Plan& plan,
+ReducedPart reduce_part(const consensus::RoundPlan& plan,
                         std::uint32_t part,
                         const std::vector<PartInput>& inputs,
                         double norm_max) {
@@ -213,7 +217,7 @@ ReducedPart reduce_part(const consensus::Plan& plan,
     return reduce_sound(plan, part, inputs, Wanted::average, norm_max);
 }
 
-ReducedPart sum_part(const consensus::Plan& plan,
+ReducedPart sum_part(const consensus::RoundPlan& plan,
                      std::uint32_t part,
                      const std::vector<PartInput>& inputs,
                      double norm_max) {

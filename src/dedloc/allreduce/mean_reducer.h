@@ -21,14 +21,14 @@ namespace dedloc::allreduce {
 // has in this part a norm beyond `norm_max` (0: any). With no input left the average is zero.
 // Nobody is looked at alone while the sum shows that all is well: it is finite, and shorter than
 // half of what the member with the fewest samples might bring.
-ReducedPart reduce_part(const consensus::Plan& plan,
+ReducedPart reduce_part(const consensus::RoundPlan& plan,
                         std::uint32_t part,
                         const std::vector<PartInput>& inputs,
                         double norm_max = 0);
 
 // The same without division, for who adds further: the sum as fp32, whatever the part's codec, and
 // no digest.
-ReducedPart sum_part(const consensus::Plan& plan,
+ReducedPart sum_part(const consensus::RoundPlan& plan,
                      std::uint32_t part,
                      const std::vector<PartInput>& inputs,
                      double norm_max = 0);
@@ -39,19 +39,19 @@ class MeanReducer final : public Reducer {
 
     std::uint32_t number() const override { return mean_number; }
     bool adds_up() const override { return true; }
-    ReducedPart reduce(const consensus::Plan& plan,
+    ReducedPart reduce(const consensus::RoundPlan& plan,
                        std::uint32_t part,
                        const std::vector<PartInput>& inputs) const override {
         return reduce_part(plan, part, inputs, norm_max_of(plan, part));
     }
-    ReducedPart sum(const consensus::Plan& plan,
+    ReducedPart sum(const consensus::RoundPlan& plan,
                     std::uint32_t part,
                     const std::vector<PartInput>& inputs) const override {
         return sum_part(plan, part, inputs, norm_max_of(plan, part));
     }
 
   private:
-    double norm_max_of(const consensus::Plan& plan, std::uint32_t part) const {
+    double norm_max_of(const consensus::RoundPlan& plan, std::uint32_t part) const {
         return plan.is_bounded(plan.parts[part]) ? norm_max_ : 0;
     }
 

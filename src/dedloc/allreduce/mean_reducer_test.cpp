@@ -15,8 +15,8 @@ constexpr std::uint64_t part_offset = 1000;
 constexpr std::uint64_t part_count = 10'000;  // two whole pieces and a bit
 
 // One part whose two members bring 3 and 5 samples, the second 2 more of them on some ranges.
-consensus::Plan make_plan(codec::CodecId codec) {
-    consensus::Plan plan;
+consensus::RoundPlan make_plan(codec::CodecId codec) {
+    consensus::RoundPlan plan;
     plan.codec = static_cast<std::uint32_t>(codec);
     plan.members.resize(2);
     plan.members[0].input.fresh = {0, 3};
@@ -34,7 +34,7 @@ std::vector<float> random_sum(std::uint64_t seed) {
     return sum;
 }
 
-std::vector<PartInput> make_inputs(const consensus::Plan& plan) {
+std::vector<PartInput> make_inputs(const consensus::RoundPlan& plan) {
     const auto codec = static_cast<codec::CodecId>(plan.codec);
     std::vector<PartInput> inputs;
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
@@ -50,7 +50,7 @@ std::vector<codec::CodecId> codecs_that_add() {
 }
 
 // The same, one element after the other.
-Bytes plain_average(const consensus::Plan& plan, const std::vector<PartInput>& inputs) {
+Bytes plain_average(const consensus::RoundPlan& plan, const std::vector<PartInput>& inputs) {
     const auto codec = static_cast<codec::CodecId>(plan.codec);
     std::vector<float> sum(part_count, 0.0f);
     for (const PartInput& input : inputs) {
@@ -79,7 +79,7 @@ Bytes plain_average(const consensus::Plan& plan, const std::vector<PartInput>& i
 
 TEST(ReducePart, gives_the_bits_of_sum_divide_encode_one_after_the_other) {
     for (const codec::CodecId codec : codecs_that_add()) {
-        const consensus::Plan plan = make_plan(codec);
+        const consensus::RoundPlan plan = make_plan(codec);
         const auto inputs = make_inputs(plan);
         for (const double norm_max : {0.0, 1e6}) {
             const ReducedPart reduced = reduce_part(plan, 0, inputs, norm_max);
@@ -92,7 +92,7 @@ TEST(ReducePart, gives_the_bits_of_sum_divide_encode_one_after_the_other) {
     }
 }
 
-void expect_the_first_left_out(const consensus::Plan& plan,
+void expect_the_first_left_out(const consensus::RoundPlan& plan,
                                const std::vector<PartInput>& inputs,
                                const ReducedPart& reduced) {
     ASSERT_EQ(reduced.refused.size(), 1u);
@@ -106,7 +106,7 @@ TEST(ReducePart, leaves_out_who_brings_a_number_that_is_not_finite_wherever_it_l
     for (const codec::CodecId codec : codecs_that_add())
         for (const float odd : {Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity()}) {
             SCOPED_TRACE(codec::to_string(codec));
-            const consensus::Plan plan = make_plan(codec);
+            const consensus::RoundPlan plan = make_plan(codec);
             auto inputs = make_inputs(plan);
             std::vector<float> bad = random_sum(1);
             bad[part_count - 1] = odd;
@@ -118,7 +118,7 @@ TEST(ReducePart, leaves_out_who_brings_a_number_that_is_not_finite_wherever_it_l
 TEST(ReducePart, leaves_out_who_is_too_long_over_the_whole_part_and_nobody_else) {
     for (const codec::CodecId codec : codecs_that_add()) {
         SCOPED_TRACE(codec::to_string(codec));
-        const consensus::Plan plan = make_plan(codec);
+        const consensus::RoundPlan plan = make_plan(codec);
         const auto inputs = make_inputs(plan);
         // About 100 over 10,000 normal numbers: a mean of 33 a sample for member 0, 14 for
         // member 1.
@@ -130,7 +130,7 @@ TEST(ReducePart, leaves_out_who_is_too_long_over_the_whole_part_and_nobody_else)
 // Else the average would be one that all refuse, and its owner the one that is blamed.
 TEST(ReducePart, with_any_norm_allowed_leaves_out_who_brings_what_no_average_may_have) {
     for (const codec::CodecId codec : {codec::CodecId::fp32, codec::CodecId::bf16}) {
-        const consensus::Plan plan = make_plan(codec);
+        const consensus::RoundPlan plan = make_plan(codec);
         auto inputs = make_inputs(plan);
         std::vector<float> huge = random_sum(1);
         huge[part_count / 2] = 0x1p110f;
@@ -144,14 +144,14 @@ TEST(ReducePart, with_any_norm_allowed_leaves_out_who_brings_what_no_average_may
 }
 
 TEST(ReducePart, without_any_input_is_zero) {
-    const consensus::Plan plan = make_plan(codec::CodecId::fp32);
+    const consensus::RoundPlan plan = make_plan(codec::CodecId::fp32);
     const ReducedPart reduced = reduce_part(plan, 0, {});
     EXPECT_EQ(to_bytes(*reduced.encoded), Bytes(4 * part_count, 0));
     EXPECT_EQ(reduced.included, Bytes{0});
 }
 
 TEST(ReducePart, takes_fp32_contributions_from_where_they_lie) {
-    const consensus::Plan plan = make_plan(codec::CodecId::fp32);
+    const consensus::RoundPlan plan = make_plan(codec::CodecId::fp32);
     const auto sum = std::make_shared<const std::vector<float>>(random_sum(4));
     const SharedBytes lies = contribution_as_it_lies(codec::CodecId::fp32, *sum, sum);
     ASSERT_TRUE(lies);

@@ -4,7 +4,7 @@ namespace dedloc::allreduce {
 namespace {
 
 // Silence of one that keeps all others waiting at a full memory; a live peer needs less.
-constexpr Duration sleeper_patience_min = 500ms;
+constexpr Duration sleeper_timeout_min = 500ms;
 // One member may be read ahead of the slowest by what the slowest brings in a second, but some
 // parts at least. More only takes its share of the owner's link.
 constexpr std::size_t read_ahead_min = 4;  // parts
@@ -25,12 +25,12 @@ bool Pacing::is_waited_for(std::uint32_t member) const {
 
 Duration Pacing::grace() const {
     if (!transfer_.state.waits_for_weightless.has(transfer_.now())) return Duration(0);
-    const Duration answer = transfer_.environment.patience.with_answer();
+    const Duration answer = transfer_.environment.timeouts.answer();
     return std::max<Duration>(answer, (transfer_.now() - transfer_.started) / 2);
 }
 
 void Pacing::do_not_wait_for(std::uint32_t member) {
-    if (given_up_.empty()) (void)transfer_.state.waits_for_weightless.take(transfer_.now());
+    if (given_up_.empty()) (void)transfer_.state.waits_for_weightless.acquire(transfer_.now());
     given_up_.insert(member);
 }
 
@@ -45,7 +45,7 @@ Duration Pacing::part_pace() const {
 bool Pacing::is_on_schedule() const {
     const double share = static_cast<double>(closed_ + 1) / static_cast<double>(opened_);
     const double due = to_seconds(time_to_contribute()) * 3 / 4 * share;
-    return transfer_.now() - transfer_.started <= patience_with_one() + from_seconds(due);
+    return transfer_.now() - transfer_.started <= timeout_with_one() + from_seconds(due);
 }
 
 // Has this member sent what is due much later than what the slowest one sends?
@@ -55,9 +55,9 @@ bool Pacing::is_far_ahead(std::size_t parts) const {
     return parts >= closed_ + in_a_second;
 }
 
-Duration Pacing::patience_with_one() const {
+Duration Pacing::timeout_with_one() const {
     return std::max<Duration>(std::chrono::milliseconds(transfer_.plan.reduce_ms) / 8,
-                              sleeper_patience_min);
+                              sleeper_timeout_min);
 }
 
 // Lost since the exchange began, and not back.

@@ -3,8 +3,8 @@
 // A part is averaged when it has come from everybody, so a member that is far ahead of the slowest
 // one that still sends, and will be in time, is not read from: its parts would only take that one's
 // share of the owner's link, and the sender's link from averages. A member of which nothing was in
-// the newest commits (Environment::is_waited_for) is waited for like the others only if something
-// has come of it in the first quarter of the reduce deadline (grid: eighth).
+// the newest commits (TransferEnvironment::is_waited_for) is waited for like the others only if
+// something has come of it in the first quarter of the reduce deadline (grid: eighth).
 //
 // Thread: the network thread. Cost: logarithmic.
 
@@ -51,7 +51,7 @@ class Pacing {
     bool is_far_ahead(std::size_t parts) const;
 
     // With one that keeps all others waiting.
-    Duration patience_with_one() const;
+    Duration timeout_with_one() const;
     // For members; in a grid the owner still waits for what is collected.
     Duration time_to_contribute() const {
         return std::chrono::milliseconds(transfer_.plan.reduce_ms) *

@@ -7,7 +7,7 @@
 
 namespace dedloc::allreduce {
 
-codec::CodecId codec_of(const consensus::Plan& plan, std::uint32_t part) {
+codec::CodecId codec_of(const consensus::RoundPlan& plan, std::uint32_t part) {
     return static_cast<codec::CodecId>(plan.codec_of(plan.parts[part]));
 }
 

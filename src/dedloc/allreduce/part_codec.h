@@ -19,7 +19,7 @@
 namespace dedloc::allreduce {
 
 // The codec of a part of a plan that check_plan() has passed.
-codec::CodecId codec_of(const consensus::Plan& plan, std::uint32_t part);
+codec::CodecId codec_of(const consensus::RoundPlan& plan, std::uint32_t part);
 
 // The exponent of the sums of a contribution with this input; 0 for fp32.
 int scale_exponent(codec::CodecId codec, const consensus::MemberInput& input);

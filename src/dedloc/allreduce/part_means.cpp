@@ -9,7 +9,7 @@
 namespace dedloc::allreduce {
 namespace {
 
-std::vector<WeightSegment> weights_along(const consensus::Plan& plan,
+std::vector<WeightSegment> weights_along(const consensus::RoundPlan& plan,
                                          std::uint32_t part,
                                          std::uint32_t member) {
     return total_weights({&plan.members[member].input}, plan.parts[part].range());
@@ -40,20 +40,22 @@ void divide(const std::vector<WeightSegment>& segments, std::size_t first, std::
 
 }  // namespace
 
-float scale_of(const consensus::Plan& plan, std::uint32_t part, std::uint32_t member) {
+float scale_of(const consensus::RoundPlan& plan, std::uint32_t part, std::uint32_t member) {
     return std::ldexp(1.0f, scale_exponent(codec_of(plan, part), plan.members[member].input));
 }
 
-double mean_weight(const consensus::Plan& plan, std::uint32_t part, std::uint32_t member) {
+double mean_weight(const consensus::RoundPlan& plan, std::uint32_t part, std::uint32_t member) {
     return mean_of(weights_along(plan, part, member));
 }
 
-double reduction_weight(const consensus::Plan& plan, std::uint32_t part, std::uint32_t member) {
+double reduction_weight(const consensus::RoundPlan& plan,
+                        std::uint32_t part,
+                        std::uint32_t member) {
     const consensus::PlanMember& of = plan.members[member];
     return of.weightless ? 0 : mean_weight(plan, part, member) * consensus::trust_factor(of.trust);
 }
 
-PartMeans::PartMeans(const consensus::Plan& plan,
+PartMeans::PartMeans(const consensus::RoundPlan& plan,
                      std::uint32_t part,
                      const std::vector<PartInput>& inputs)
     : plan_(plan), part_(part), inputs_(inputs) {
@@ -77,7 +79,7 @@ std::vector<double> PartMeans::weights() const {
     return weights;
 }
 
-std::vector<PartInput> sound_inputs(const consensus::Plan& plan,
+std::vector<PartInput> sound_inputs(const consensus::RoundPlan& plan,
                                     std::uint32_t part,
                                     const std::vector<PartInput>& inputs,
                                     std::vector<RefusedInput>& refused) {

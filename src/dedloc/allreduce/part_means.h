@@ -13,16 +13,16 @@
 namespace dedloc::allreduce {
 
 // By what the encoded sums of a member are multiplied to be sums again.
-float scale_of(const consensus::Plan& plan, std::uint32_t part, std::uint32_t member);
+float scale_of(const consensus::RoundPlan& plan, std::uint32_t part, std::uint32_t member);
 // Samples that an element of the part has of this member, on average.
-double mean_weight(const consensus::Plan& plan, std::uint32_t part, std::uint32_t member);
+double mean_weight(const consensus::RoundPlan& plan, std::uint32_t part, std::uint32_t member);
 // The part of that weight which counts in a robust reduction.
-double reduction_weight(const consensus::Plan& plan, std::uint32_t part, std::uint32_t member);
+double reduction_weight(const consensus::RoundPlan& plan, std::uint32_t part, std::uint32_t member);
 
 class PartMeans final : public robust::Inputs {
   public:
     // Takes bytes that codec::verify() has passed; `inputs` outlive this.
-    PartMeans(const consensus::Plan& plan,
+    PartMeans(const consensus::RoundPlan& plan,
               std::uint32_t part,
               const std::vector<PartInput>& inputs);
 
@@ -34,14 +34,14 @@ class PartMeans final : public robust::Inputs {
     std::vector<double> weights() const;
 
   private:
-    const consensus::Plan& plan_;
+    const consensus::RoundPlan& plan_;
     std::uint32_t part_;
     const std::vector<PartInput>& inputs_;
     std::vector<std::vector<WeightSegment>> segments_;
 };
 
-// Those that may be clipped: finite, of a size that all decode, and with weight in the part.
-std::vector<PartInput> sound_inputs(const consensus::Plan& plan,
+// Inputs that may be clipped: finite, of a size that all decode, and with weight in the part.
+std::vector<PartInput> sound_inputs(const consensus::RoundPlan& plan,
                                     std::uint32_t part,
                                     const std::vector<PartInput>& inputs,
                                     std::vector<RefusedInput>& refused);

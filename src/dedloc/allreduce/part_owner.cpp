@@ -248,7 +248,7 @@ std::vector<std::uint32_t> PartOwner::parts_for(std::uint32_t member, std::uint3
 }
 
 // A member's commitment comes before everything else of it.
-Ok PartOwner::take_commitment(std::uint32_t member, const PartsHeader& header) {
+Ok PartOwner::receive_commitment(std::uint32_t member, const PartsHeader& header) {
     const consensus::PlanMember& author = transfer_.plan.members[member];
     if (!environment_.options.proves || author.input.is_empty()) return {};
     if (!header.commitment) return bad_contribution("comes without a commitment");
@@ -305,7 +305,7 @@ Task<void> PartOwner::serve(std::shared_ptr<p2p::MessageStream> stream,
         (void)co_await stream->fail(std::move(error));
         co_return;
     }
-    if (Ok committed = take_commitment(*member, header); !committed) {
+    if (Ok committed = receive_commitment(*member, header); !committed) {
         refuse_input(*member, repair, committed.error().message());
         lose(*member);
         (void)co_await stream->fail(std::move(committed).error());
@@ -337,9 +337,9 @@ Result<PartInput> PartOwner::check_contribution(const SharedBytes& message,
     return PartInput{member, message.part(data.encoded), sum ? data.included : Bytes{}};
 }
 
-Result<void> PartOwner::take_contribution(SharedBytes message,
-                                          std::uint32_t member,
-                                          std::uint32_t repair) {
+Result<void> PartOwner::receive_contribution(SharedBytes message,
+                                             std::uint32_t member,
+                                             std::uint32_t repair) {
     const auto data = decode_with_body<PartData>(message);
     if (!data) return bad_contribution("cannot be read");
     const auto found = reductions_.find({repair, data->part});
@@ -377,7 +377,7 @@ Task<void> PartOwner::read_contributions(std::shared_ptr<p2p::MessageStream> str
         if (stream->remote() == transfer_.plan.leader) transfer_.leader_spoke();
         inflow->seconds = to_seconds(transfer_.now() - inflow->begun);
         Result<void> taken = co_await check_path(whole, member);
-        if (taken) taken = take_contribution(whole, member, repair);
+        if (taken) taken = receive_contribution(whole, member, repair);
         if (!taken) {
             refuse_input(member, repair, taken.error().message());
             break;
@@ -421,7 +421,7 @@ Task<void> PartOwner::write_finished(std::shared_ptr<p2p::MessageStream> stream,
         if (!written) co_return;
         written_so_far.bytes += bytes;
         written_so_far.seconds = to_seconds(transfer_.now() - *begun);
-        // It sends nothing else that others could tell it the speed of.
+        // An aggregator sends nothing else whose speed others could tell it.
         if (transfer_.only_reduces() && repair == 0) meter_.flowed_out(member, written_so_far);
     }
     if (all_passed_on) {
@@ -446,7 +446,7 @@ Task<void> PartOwner::wait_for_room(std::uint32_t member,
                                     std::uint32_t repair,
                                     std::shared_ptr<Inflow> inflow) {
     const std::size_t most = environment_.options.reduce_bytes_max;
-    const Duration patience = pacing_.patience_with_one();
+    const Duration timeout = pacing_.timeout_with_one();
     while (transfer_.now() < transfer_.round_deadline()) {
         const bool full = most > 0 && transfer_.state.memory.now >= most;
         const bool too_far =
@@ -456,11 +456,11 @@ Task<void> PartOwner::wait_for_room(std::uint32_t member,
         if (oldest == nullptr || oldest->waiting.contains(member)) co_return;
         const Duration silent =
             transfer_.now() - pacing_.newest_of(oldest->waiting, oldest->opened);
-        if (full && silent > patience) {
+        if (full && silent > timeout) {
             oldest->waiting.clear();
             close_if_ready(*oldest);
         }
-        if (!full && silent > std::min(std::max(pacing_.part_pace() * 2, read_ahead), patience))
+        if (!full && silent > std::min(std::max(pacing_.part_pace() * 2, read_ahead), timeout))
             co_return;
         const TimePoint next = transfer_.now() + room_look;
         (void)co_await room_.wait_until(environment_.node.clock, next);

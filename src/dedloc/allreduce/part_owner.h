@@ -4,9 +4,9 @@
 // An owner waits for a part's contributions until all are there, their senders are gone, or the
 // reduce deadline; then it hands them to the reducer in member order, which encodes the average
 // once, signs it, and sends it back. What waits here for slower members is bounded by
-// Options::reduce_bytes_max (and one part a member). Then the member that keeps all others waiting
-// and sends nothing for an eighth of the reduce deadline is left out of the part that they wait
-// for, so that one sleeper does not keep the others' parts out of memory.
+// TransferOptions::reduce_bytes_max (and one part a member). Then the member that keeps all others
+// waiting and sends nothing for an eighth of the reduce deadline is left out of the part that they
+// wait for, so that one sleeper does not keep the others' parts out of memory.
 //
 // In a grid (routes.h) a collector is to its group what an owner is: it takes its group's parts,
 // for two thirds of the reduce deadline, adds them, hands the sum on to the owner (Sender), and
@@ -98,13 +98,15 @@ class PartOwner {
                              std::uint32_t repair,
                              std::shared_ptr<Inflow> inflow);
     void refuse_input(std::uint32_t member, std::uint32_t repair, std::string why);
-    Ok take_commitment(std::uint32_t member, const PartsHeader& header);
+    Ok receive_commitment(std::uint32_t member, const PartsHeader& header);
     Task<Result<void>> check_path(SharedBytes message, std::uint32_t member);
     void keep_input(const SharedBytes& message, std::uint32_t member);
     Task<void> reduce(std::shared_ptr<Reduction> reduction);
     void finish(Reduction& reduction, ReducedPart reduced);
     void hold(Reduction& reduction, std::size_t bytes);
-    Result<void> take_contribution(SharedBytes message, std::uint32_t member, std::uint32_t repair);
+    Result<void> receive_contribution(SharedBytes message,
+                                      std::uint32_t member,
+                                      std::uint32_t repair);
     Result<PartInput> check_contribution(const SharedBytes& message,
                                          const PartData& data,
                                          std::uint32_t member,
@@ -122,7 +124,7 @@ class PartOwner {
 
     Transfer& transfer_;
     KeptInputs& kept_;
-    const Environment& environment_;
+    const TransferEnvironment& environment_;
     Pacing& pacing_;
     Collector& collector_;
     ExchangeMeter& meter_;

@@ -14,7 +14,7 @@ Error bad_plan(const char* why) {
     return make_error(ErrorKind::peer_broke_protocol, "a plan is refused: {}", why);
 }
 
-Ok check_left_out(const consensus::Plan& plan) {
+Ok check_left_out(const consensus::RoundPlan& plan) {
     const auto rises = [](const PeerId& a, const PeerId& b) { return a >= b; };
     const bool sorted = std::ranges::adjacent_find(plan.left_out, rises) == plan.left_out.end();
     const bool empty = std::ranges::none_of(plan.members, [&](const consensus::PlanMember& member) {
@@ -23,9 +23,9 @@ Ok check_left_out(const consensus::Plan& plan) {
     return sorted && empty && !plan.leaves_out(plan.leader) ? Ok() : bad_plan("whom it leaves out");
 }
 
-// They cover the vector, and each of them is all in one codec: in that of its tensors, as far as we
-// know them.
-Ok check_parts(const consensus::Plan& plan, const Options& options) {
+// Parts cover the vector, and each of them is all in one codec: in that of its tensors, as far as
+// we know them.
+Ok check_parts(const consensus::RoundPlan& plan, const TransferOptions& options) {
     const auto number = [](codec::CodecId id) { return static_cast<std::uint32_t>(id); };
     DEDLOC_CHECK(options.codec_ranges.empty() ||
                  options.codec_ranges.back().end() == options.vector_count);
@@ -53,7 +53,7 @@ Ok check_parts(const consensus::Plan& plan, const Options& options) {
 
 }  // namespace
 
-Ok check_plan(const consensus::Plan& plan, const Options& options) {
+Ok check_plan(const consensus::RoundPlan& plan, const TransferOptions& options) {
     if (plan.members.empty() || plan.members.size() > consensus::members_max)
         return bad_plan("its member count");
     for (std::size_t i = 0; i < plan.members.size(); ++i) {
@@ -86,12 +86,12 @@ Ok check_plan(const consensus::Plan& plan, const Options& options) {
 }
 
 Task<bool> is_sound(runtime::Workers& workers,
-                    const consensus::Plan& plan,
+                    const consensus::RoundPlan& plan,
                     consensus::FinishedPart header,
                     SharedBytes encoded) {
     if (!is_average_size(plan, header, encoded->size())) co_return false;
     // A worker may outlive the plan: it takes what it reads of it.
-    consensus::Plan of_part;
+    consensus::RoundPlan of_part;
     of_part.codec = plan.codec;
     of_part.parts = {plan.parts[header.part]};
     if (is_gathered(plan, header.part)) of_part.members = plan.members;

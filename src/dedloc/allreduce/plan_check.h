@@ -8,12 +8,12 @@ namespace dedloc::allreduce {
 // True if every field of a plan makes sense for a run with these options: members sorted and
 // unique, parts in order and covering the vector, each in the codec of its elements, indices and
 // durations within bounds. Pure.
-Ok check_plan(const consensus::Plan& plan, const Options& options);
+Ok check_plan(const consensus::RoundPlan& plan, const TransferOptions& options);
 
 // Are these the bytes that the header names, and finite numbers for all of its part? The header
 // fits the plan. On a worker.
 Task<bool> is_sound(runtime::Workers& workers,
-                    const consensus::Plan& plan,
+                    const consensus::RoundPlan& plan,
                     consensus::FinishedPart header,
                     SharedBytes encoded);
 

@@ -30,7 +30,7 @@ double squared_error_of_blocks(std::span<const float> values) {
     return error;
 }
 
-// That of the other codecs, as codec/codec.h states it.
+// The error of the other codecs, as codec/codec.h states it.
 double squared_error(codec::CodecId codec, double squared_length, std::size_t elements) {
     switch (codec) {
         case codec::CodecId::fp32:
@@ -49,7 +49,7 @@ double squared_error(codec::CodecId codec, double squared_length, std::size_t el
 
 }  // namespace
 
-ProofRows::ProofRows(std::shared_ptr<const consensus::Plan> plan,
+ProofRows::ProofRows(std::shared_ptr<const consensus::RoundPlan> plan,
                      const CenteredClipRule& rule,
                      const Digest& seed,
                      std::vector<ReducedAverage> averages,
@@ -60,7 +60,7 @@ ProofRows::ProofRows(std::shared_ptr<const consensus::Plan> plan,
       projections_(seed),
       averages_(std::move(averages)),
       workers_(workers),
-      looked_at_(averages_.size()) {
+      polled_at_(averages_.size()) {
     std::set<std::uint32_t> owners;
     for (const ReducedAverage& average : averages_) owners.insert(average.header.owner);
     owners_.assign(owners.begin(), owners.end());
@@ -69,7 +69,7 @@ ProofRows::ProofRows(std::shared_ptr<const consensus::Plan> plan,
 }
 
 void ProofRows::look_at(std::uint32_t part) {
-    Average& average = looked_at_[part];
+    Average& average = polled_at_[part];
     for (std::uint32_t member = 0; member < plan_.members.size(); ++member) {
         const bool in = averages_[part].header.includes(member);
         average.weights.push_back(in ? reduction_weight(plan_, part, member) : 0.0);
@@ -107,7 +107,7 @@ std::vector<std::uint32_t> ProofRows::parts_of(std::uint32_t owner, std::uint32_
 
 bool ProofRows::weighs_anywhere(std::uint32_t member) const {
     return std::ranges::any_of(
-        looked_at_, [member](const Average& average) { return average.weights[member] > 0; });
+        polled_at_, [member](const Average& average) { return average.weights[member] > 0; });
 }
 
 robust::Projections::Sums ProofRows::sums_of(std::uint32_t part,
@@ -159,7 +159,7 @@ Result<robust::Row> ProofRows::row(std::uint32_t owner,
                           [&](std::size_t i) { sums[i] = sums_of(parts[i], member, encoded[i]); });
     robust::RowMaker maker(projections_);
     for (std::size_t i = 0; i < parts.size(); ++i) {
-        const Average& average = looked_at_[parts[i]];
+        const Average& average = polled_at_[parts[i]];
         maker.add_part(
             sums[i], average.tau, average.projected, average.weights[member] / weight_of_one());
     }
@@ -168,8 +168,8 @@ Result<robust::Row> ProofRows::row(std::uint32_t owner,
 
 // In all parts that have rows.
 bool ProofRows::is_whole(std::uint32_t member) const {
-    for (std::uint32_t part = 0; part < looked_at_.size(); ++part)
-        if (is_proved(part) && !(looked_at_[part].weights[member] > 0)) return false;
+    for (std::uint32_t part = 0; part < polled_at_.size(); ++part)
+        if (is_proved(part) && !(polled_at_[part].weights[member] > 0)) return false;
     return true;
 }
 
@@ -185,7 +185,7 @@ robust::StepSize ProofRows::size(
         if (is_whole(member)) whole.push_back(of_member);
     }
     double squares = 0;
-    for (const Average& average : looked_at_) squares = squares + average.squared_length;
+    for (const Average& average : polled_at_) squares = squares + average.squared_length;
     robust::StepSize size;
     size.length = std::sqrt(squares);
     size.distance = robust::typical_distance(whole.size() < 2 ? all : whole);
@@ -198,7 +198,7 @@ Ok ProofRows::check_sums(std::uint32_t owner, const std::vector<const robust::Ro
     std::set<std::uint32_t> included;
     for (std::uint32_t part = 0; part < averages_.size(); ++part) {
         if (averages_[part].header.owner != owner || !is_proved(part)) continue;
-        const Average& average = looked_at_[part];
+        const Average& average = polled_at_[part];
         double weight = 0;
         for (std::uint32_t member = 0; member < average.weights.size(); ++member) {
             weight += average.weights[member];

@@ -33,7 +33,7 @@ class ProofRows {
   public:
     // `averages`: one a part, in order, sound; of those without bytes there are no rows. `workers`
     // help.
-    ProofRows(std::shared_ptr<const consensus::Plan> plan,
+    ProofRows(std::shared_ptr<const consensus::RoundPlan> plan,
               const CenteredClipRule& rule,
               const Digest& seed,
               std::vector<ReducedAverage> averages,
@@ -41,7 +41,7 @@ class ProofRows {
 
     // Members that reduced something, rising: the order of a member's rows.
     const std::vector<std::uint32_t>& owners() const { return owners_; }
-    // Those of an owner's parts that a member has a row about.
+    // The owner's parts that a member has a row about.
     std::vector<std::uint32_t> parts_of(std::uint32_t owner, std::uint32_t member) const;
 
     // A part of the member's contribution, as it was encoded; none: it is not to be had.
@@ -74,14 +74,14 @@ class ProofRows {
     double weight_of_one() const;
     bool is_whole(std::uint32_t member) const;
 
-    const std::shared_ptr<const consensus::Plan> whole_plan_;
-    const consensus::Plan& plan_;
+    const std::shared_ptr<const consensus::RoundPlan> whole_plan_;
+    const consensus::RoundPlan& plan_;
     const CenteredClipRule rule_;
     const robust::Projections projections_;
     const std::vector<ReducedAverage> averages_;
     runtime::Workers& workers_;
     std::vector<std::uint32_t> owners_;
-    std::vector<Average> looked_at_;
+    std::vector<Average> polled_at_;
 };
 
 }  // namespace dedloc::allreduce

@@ -41,11 +41,11 @@ class Reducer {
     virtual bool adds_up() const = 0;
     // The average of a part. Members that bring no weight do not appear. With no input left the
     // average is zero.
-    virtual ReducedPart reduce(const consensus::Plan& plan,
+    virtual ReducedPart reduce(const consensus::RoundPlan& plan,
                                std::uint32_t part,
                                const std::vector<PartInput>& inputs) const = 0;
     // A collector's sum for its group, which it sends on: fp32, without a digest.
-    virtual ReducedPart sum(const consensus::Plan& plan,
+    virtual ReducedPart sum(const consensus::RoundPlan& plan,
                             std::uint32_t part,
                             const std::vector<PartInput>& inputs) const = 0;
 };

@@ -4,7 +4,7 @@
 
 namespace dedloc::allreduce {
 
-Ok check_grid(const consensus::Plan& plan) {
+Ok check_grid(const consensus::RoundPlan& plan) {
     const auto bad = [](const char* why) {
         return make_error(ErrorKind::peer_broke_protocol, "a plan is refused: {}", why);
     };
@@ -30,7 +30,7 @@ Ok check_grid(const consensus::Plan& plan) {
     return {};
 }
 
-Routes::Routes(const consensus::Plan& plan) : plan_(plan) {
+Routes::Routes(const consensus::RoundPlan& plan) : plan_(plan) {
     if (!is_grid()) return;
     const auto none = static_cast<std::uint32_t>(plan_.members.size());
     column_of_.assign(plan_.members.size(), none);

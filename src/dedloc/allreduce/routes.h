@@ -21,11 +21,11 @@ namespace dedloc::allreduce {
 
 // Are the plan's groups and columns what a grid needs? Members and owners are checked already.
 // Errors: peer_broke_protocol.
-Ok check_grid(const consensus::Plan& plan);
+Ok check_grid(const consensus::RoundPlan& plan);
 
 class Routes {
   public:
-    explicit Routes(const consensus::Plan& plan);
+    explicit Routes(const consensus::RoundPlan& plan);
 
     bool is_grid() const { return plan_.groups > 0; }
     // To whom `member` sends what it has of a part, and from whom it gets the average. The owner's
@@ -48,7 +48,7 @@ class Routes {
     }
     bool contributes(std::uint32_t member) const { return !plan_.members[member].input.is_empty(); }
 
-    const consensus::Plan& plan_;
+    const consensus::RoundPlan& plan_;
     std::vector<std::uint32_t> column_of_;     // of members; their number: in none
     std::vector<bool> contributing_groups_{};  // with somebody who brings something
 };

@@ -31,7 +31,7 @@ void SendPacing::end(std::uint32_t stream) { streams_.erase(stream); }
 bool SendPacing::moves(const Stream& stream, TimePoint now) const {
     const double due =
         to_seconds(whole_) * share(static_cast<double>(stream.sent + 1), stream.parts);
-    return now - stream.moved <= patience_ && now - stream.begun <= patience_ + from_seconds(due);
+    return now - stream.moved <= timeout_ && now - stream.begun <= timeout_ + from_seconds(due);
 }
 
 bool SendPacing::may_send(std::uint32_t stream, TimePoint now) {

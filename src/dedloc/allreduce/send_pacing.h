@@ -11,7 +11,7 @@
 // `phase`, 0..1, shifts a stream's parts by so much of one: streams with phases of their own do not
 // send all at once what is to be spread over the round.
 //
-// Only a stream that moves is waited for: one that sent nothing for `patience`, or that is too late
+// Only a stream that moves is waited for: one that sent nothing for `timeout`, or that is too late
 // for the reduce deadline anyway, is not, and not again (promise 3). All streams wait for others no
 // longer than that.
 //
@@ -27,8 +27,8 @@ namespace dedloc::allreduce {
 
 class SendPacing {
   public:
-    // `patience` with a stream; `whole`: until when all should have been sent, from `now` on.
-    SendPacing(Duration patience, Duration whole) : patience_(patience), whole_(whole) {}
+    // `timeout` with a stream; `whole`: until when all should have been sent, from `now` on.
+    SendPacing(Duration timeout, Duration whole) : timeout_(timeout), whole_(whole) {}
 
     // A stream that is open and will send `parts`.
     void begin(std::uint32_t stream, std::size_t parts, double phase, TimePoint now);
@@ -48,7 +48,7 @@ class SendPacing {
     static double position(const Stream& stream);  // of its next part, 0..1
     bool moves(const Stream& stream, TimePoint now) const;
 
-    Duration patience_;
+    Duration timeout_;
     Duration whole_;
     std::map<std::uint32_t, Stream> streams_;  // that others wait for
 };

@@ -82,7 +82,7 @@ TEST(SendPacing, does_not_wait_for_a_stream_that_cannot_be_done_in_time) {
     for (int i = 0; i < 4; ++i) even.sent(1, second(now += 0.9));
     EXPECT_FALSE(even.may_send(0, second(now)));
     EXPECT_TRUE(
-        even.may_send(0, second(6.1)));  // half of it was due at 5 s, and a second's patience
+        even.may_send(0, second(6.1)));  // half of it was due at 5 s, and a second's timeout
 }
 
 TEST(SendPacing, forgets_streams_that_ended_or_have_sent_all) {

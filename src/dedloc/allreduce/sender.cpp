@@ -26,7 +26,7 @@ Sender::Sender(Transfer& transfer,
       owner_(owner),
       collector_(collector),
       meter_(meter),
-      send_pacing_(pacing.patience_with_one(),
+      send_pacing_(pacing.timeout_with_one(),
                    std::chrono::milliseconds(transfer.plan.reduce_ms) * 3 / 4),
       sent_(environment_.node.executor) {}
 
@@ -83,7 +83,7 @@ Task<Result<void>> Sender::exchange_with(std::uint32_t owner,
         both.push_back(send_parts(stream, owner, parts, repair, sent));
     both.push_back(receive_parts(stream, owner, repair, parts.size(), received));
     co_await runtime::all_of(std::move(both));
-    // It counts that the averages came; a send that failed alone shows in their bitmaps.
+    // The result counts whether the averages came; a send that failed alone shows in their bitmaps.
     co_return *received;
 }
 
@@ -205,15 +205,15 @@ Task<void> Sender::check_average(std::shared_ptr<p2p::MessageStream> stream,
                                  std::uint32_t owner,
                                  std::uint32_t repair,
                                  std::shared_ptr<Result<void>> outcome) {
-    auto taken = co_await take_finished(std::move(message), owner, repair);
+    auto taken = co_await receive_finished(std::move(message), owner, repair);
     if (taken) co_return;
     *outcome = std::move(taken);
     stream->reset();  // for who reads meanwhile
 }
 
-Task<Result<void>> Sender::take_finished(SharedBytes message,
-                                         std::uint32_t from,
-                                         std::uint32_t repair) {
+Task<Result<void>> Sender::receive_finished(SharedBytes message,
+                                            std::uint32_t from,
+                                            std::uint32_t repair) {
     auto data = decode_with_body<FinishedPartData>(message);
     if (!data) co_return std::move(data).error();
     consensus::FinishedPart& header = data->header;

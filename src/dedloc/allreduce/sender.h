@@ -59,14 +59,14 @@ class Sender {
                              std::uint32_t owner,
                              std::uint32_t repair,
                              std::shared_ptr<Result<void>> outcome);
-    Task<Result<void>> take_finished(SharedBytes message,
-                                     std::uint32_t owner,
-                                     std::uint32_t repair);
+    Task<Result<void>> receive_finished(SharedBytes message,
+                                        std::uint32_t owner,
+                                        std::uint32_t repair);
     double phase_towards(std::uint32_t owner) const;
     Task<void> wait_for_turn(std::uint32_t owner);
 
     Transfer& transfer_;
-    const Environment& environment_;
+    const TransferEnvironment& environment_;
     PartOwner& owner_;
     Collector& collector_;
     ExchangeMeter& meter_;

@@ -35,9 +35,9 @@ struct Rhythm {
 struct OwnCommitment;
 
 struct Transfer {
-    Transfer(const Environment& environment_of,
+    Transfer(const TransferEnvironment& environment_of,
              TransferState& shared,
-             consensus::Plan of,
+             consensus::RoundPlan of,
              const Digest& plan_digest,
              std::shared_ptr<const RoundInput> brought)
         : environment(environment_of),
@@ -54,9 +54,9 @@ struct Transfer {
     Transfer(const Transfer&) = delete;
     Transfer& operator=(const Transfer&) = delete;
 
-    const Environment& environment;
+    const TransferEnvironment& environment;
     TransferState& state;
-    const consensus::Plan plan;
+    const consensus::RoundPlan plan;
     const Routes routes;
     const Digest digest;
     std::shared_ptr<const RoundInput> input;  // null: nothing (more) is sent of it

@@ -44,11 +44,10 @@ bool TextJob::is_cancelled() const {
     return cancelled_;
 }
 
-TextJob::Taken TextJob::take(std::chrono::milliseconds patience) {
+TextJob::Taken TextJob::take(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
-    news_.wait_for(lock, patience, [this] {
-        return cancelled_ || waiting_.is_over || !waiting_.text.empty();
-    });
+    news_.wait_for(
+        lock, timeout, [this] { return cancelled_ || waiting_.is_over || !waiting_.text.empty(); });
     Taken taken = waiting_;
     waiting_.text.clear();
     return taken;
@@ -75,9 +74,9 @@ bool PictureJob::is_cancelled() const {
     return cancelled_;
 }
 
-std::optional<Result<tasks::Drawing>> PictureJob::take(std::chrono::milliseconds patience) {
+std::optional<Result<tasks::Drawing>> PictureJob::take(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
-    news_.wait_for(lock, patience, [this] { return cancelled_ || drawn_; });
+    news_.wait_for(lock, timeout, [this] { return cancelled_ || drawn_; });
     return std::exchange(drawn_, std::nullopt);
 }
 

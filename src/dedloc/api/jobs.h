@@ -40,8 +40,8 @@ class TextJob final : public Job {
 
     void run() override;
     void cancel() override;
-    // Waits for more than nothing, not longer than `patience`.
-    Taken take(std::chrono::milliseconds patience);
+    // Waits for more than nothing, not longer than `timeout`.
+    Taken take(std::chrono::milliseconds timeout);
     // Without `is_over` where there is nothing more to come: it was cancelled.
     bool is_cancelled() const;
 
@@ -65,7 +65,7 @@ class PictureJob final : public Job {
     void run() override;
     void cancel() override;
     // Null: not yet. The pictures are taken once.
-    std::optional<Result<tasks::Drawing>> take(std::chrono::milliseconds patience);
+    std::optional<Result<tasks::Drawing>> take(std::chrono::milliseconds timeout);
     bool is_cancelled() const;
 
   private:

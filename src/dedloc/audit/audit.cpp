@@ -36,7 +36,7 @@ double orphaned(const SampleAccounts& winner,
     for (const Link* link : loser) {
         if (!link->plan || in_winner.contains(link->digest)) continue;
         if (link->decision.instance.step < first_step) continue;
-        const consensus::Plan& plan = *link->plan;
+        const consensus::RoundPlan& plan = *link->plan;
         for (std::size_t i = 0; i < plan.members.size(); ++i) {
             double in = 0;
             for (std::size_t p = 0; p < plan.parts.size() && p < link->decision.parts.size(); ++p)
@@ -154,7 +154,7 @@ std::vector<std::vector<fs::path>> peers_at(const fs::path& path) {
     return peers;
 }
 
-// Those of whose samples the most are in twice, lost or unfinished, the worst first; nothing where
+// Peers of whose samples the most are in twice, lost or unfinished, the worst first; nothing where
 // all samples of all peers are in.
 std::string worst_peers(const AuditReport& report) {
     const auto badness = [](const PeerAccount& account) {

@@ -50,7 +50,7 @@ struct AuditReport {
     std::map<PeerId, PeerAccount> peers;
     std::map<PeerId, std::string> names;  // of those that an event log beside a log names
 
-    // Whatever happened to peers, this must hold; samples may be lost with those that were killed.
+    // This must hold for every history of peers; samples may be lost with those that were killed.
     bool clean() const { return samples_twice == 0 && disagreements == 0 && problems.empty(); }
     bool loses_more_than(double samples) const { return samples_lost > samples; }
 };

@@ -8,7 +8,7 @@
 #include "dedloc/runtime/work_in_place.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/validation/evidence_log.h"
-#include "dedloc/validation/gradient_case.h"
+#include "dedloc/validation/gradient_recheck.h"
 
 namespace dedloc::audit {
 namespace {

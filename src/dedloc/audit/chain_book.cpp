@@ -13,7 +13,7 @@ namespace dedloc::audit {
 using consensus::Certificate;
 using consensus::Decision;
 using consensus::DecisionKind;
-using consensus::Plan;
+using consensus::RoundPlan;
 using consensus::Voter;
 
 namespace {
@@ -73,7 +73,7 @@ const Link* ChainBook::add(const std::string& source, ByteView bytes) {
     link.first_seen_in = source;
     link.decision = *std::move(decision);
     if (link.decision.kind == DecisionKind::commit) {
-        auto plan = wire::decode<Plan>(link.decision.plan);
+        auto plan = wire::decode<RoundPlan>(link.decision.plan);
         if (plan)
             link.plan = *std::move(plan);
         else
@@ -172,7 +172,7 @@ void ChainBook::check_link(const Link& link, const Link& previous) {
 }
 
 void ChainBook::check_commit(const Link& link) {
-    const Plan& plan = *link.plan;
+    const RoundPlan& plan = *link.plan;
     const Decision& decision = link.decision;
     const Digest digest = consensus::decision_digest(decision.plan);
     for (const consensus::PlanMember& member : plan.members) {

@@ -30,7 +30,7 @@ inline constexpr std::size_t problems_max = 1000;  // kept; more are only counte
 struct Link {
     Digest digest;
     consensus::Decision decision;
-    std::optional<consensus::Plan> plan;  // of a commit
+    std::optional<consensus::RoundPlan> plan;  // of a commit
     std::string first_seen_in;
 };
 

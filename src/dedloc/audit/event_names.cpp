@@ -16,7 +16,7 @@ std::string name_in(const events::Event& event) {
     for (const std::string_view ending : endings) {
         if (!event.text.ends_with(ending)) continue;
         std::string name = event.text.substr(0, event.text.size() - ending.size());
-        // Whose name was not known is called by its id.
+        // A peer without a known name is called by its id.
         return name == event.peer.short_text() ? "" : name;
     }
     return {};

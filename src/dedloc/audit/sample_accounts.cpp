@@ -9,7 +9,8 @@ namespace dedloc::audit {
 using consensus::CounterRange;
 using consensus::ElementRange;
 
-void SampleAccounts::add_commit(const consensus::Decision& decision, const consensus::Plan& plan) {
+void SampleAccounts::add_commit(const consensus::Decision& decision,
+                                const consensus::RoundPlan& plan) {
     const bool first = !std::exchange(begun_, true);
     for (std::size_t i = 0; i < plan.members.size(); ++i) {
         const consensus::MemberInput& input = plan.members[i].input;

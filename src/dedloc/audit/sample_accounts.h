@@ -34,7 +34,7 @@ class SampleAccounts {
     explicit SampleAccounts(std::uint64_t vector_count) : vector_count_(vector_count) {}
 
     // In the chain's order.
-    void add_commit(const consensus::Decision& decision, const consensus::Plan& plan);
+    void add_commit(const consensus::Decision& decision, const consensus::RoundPlan& plan);
     std::map<PeerId, PeerAccount> accounts() const;
     // Sentences about samples that are in twice, at most `count_max`.
     std::vector<std::string> twice_in_words(std::size_t count_max) const;

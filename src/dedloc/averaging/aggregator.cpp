@@ -12,14 +12,14 @@ namespace {
 
 // This plan's, and the one's before for who is slower; members hold the averages as well.
 constexpr std::size_t aggregator_exchanges_max = 2;
-constexpr Duration look_again = 50ms;
+constexpr Duration check_again = 50ms;
 constexpr int redirections_max = 3;
 
 }  // namespace
 
 namespace {
 
-links::BandwidthProbeOptions probe_options_of_aggregators(const Environment& environment,
+links::BandwidthProbeOptions probe_options_of_aggregators(const RoundEnvironment& environment,
                                                           std::function<bool()> idle) {
     links::BandwidthProbeOptions options = probe_options(environment, std::move(idle));
     options.pauses = links::BandwidthProbeOptions::of_aggregators;
@@ -28,13 +28,13 @@ links::BandwidthProbeOptions probe_options_of_aggregators(const Environment& env
 
 }  // namespace
 
-Aggregator::Aggregator(Environment environment)
+Aggregator::Aggregator(RoundEnvironment environment)
     : environment_(std::move(environment)),
-      patience_(environment_.options.call_timeout, environment_.options.deadline_max),
+      timeouts_(environment_.options.call_timeout, environment_.options.deadline_max),
       caps_{environment_.options.upload_max, environment_.options.download_max},
       complaints_(environment_.teller),
       full_round_(environment_.teller),
-      transfers_(transfer_environment(environment_, scores_, patience_, complaints_)),
+      transfers_(transfer_environment(environment_, scores_, timeouts_, complaints_)),
       exchanges_(transfers_, aggregator_exchanges_max),
       parts_service_(environment_, exchanges_, complaints_),
       probe_(environment_.node,
@@ -43,7 +43,7 @@ Aggregator::Aggregator(Environment environment)
       sync_candidates_(environment_.node.executor,
                        environment_.node.clock,
                        {.ask = [this](const PeerId& peer) { return catch_up_with(peer); },
-                        .patience = [this] { return patience_.with_answer(); }}),
+                        .timeout = [this] { return timeouts_.answer(); }}),
       catch_up_(environment_.node.clock, environment_.host, environment_.ledger),
       changed_(environment_.node.executor),
       handlers_(environment_.host),
@@ -78,7 +78,7 @@ Task<void> Aggregator::leave(TimePoint deadline) {
     changed_.pulse();
     while (environment_.now() < deadline &&
            (busy() || exchanges_.serving() > 0 || (!said_so_ && environment_.ledger.started()))) {
-        const TimePoint next = std::min(deadline, environment_.now() + look_again);
+        const TimePoint next = std::min(deadline, environment_.now() + check_again);
         (void)co_await changed_.wait_until(environment_.node.clock, next);
     }
 }
@@ -112,13 +112,13 @@ void Aggregator::set_caps(double upload_max, double download_max) {
 
 // ---- what others ask ----------------------------------------------------------------------------
 
-double Aggregator::vector_bytes(const consensus::Plan& plan) const {
+double Aggregator::vector_bytes(const consensus::RoundPlan& plan) const {
     return environment_.options.element_bytes() *
            static_cast<double>(consensus::vector_count(plan));
 }
 
 // How long the vector is, only the trainers know: the plan says it, within what parts_max allows.
-Ok Aggregator::check(const consensus::Plan& plan) const {
+Ok Aggregator::check(const consensus::RoundPlan& plan) const {
     RoundOptions options = environment_.options;
     options.vector_count = consensus::vector_count(plan);
     options.bounded_count = plan.bounded_count;
@@ -133,7 +133,7 @@ Ok Aggregator::check(const consensus::Plan& plan) const {
 
 Task<Result<Bytes>> Aggregator::on_plan(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(environment_.gate(from));
-    Result<void> taken = take_plan(from, request);
+    Result<void> taken = receive_plan(from, request);
     if (!taken) {
         complaints_.add_if_broken(from, environment_.now(), taken.error());
         co_return std::move(taken).error();
@@ -141,7 +141,7 @@ Task<Result<Bytes>> Aggregator::on_plan(PeerId from, Bytes request) {
     co_return Bytes{};
 }
 
-Result<void> Aggregator::take_plan(const PeerId& from, ByteView request) {
+Result<void> Aggregator::receive_plan(const PeerId& from, ByteView request) {
     if (!environment_.ledger.started())
         return make_error(ErrorKind::not_found, "this peer knows no certificate yet");
     DEDLOC_TRY(SignedPlan read, read_plan(environment_, from, request, /*needs_state=*/false));
@@ -155,17 +155,17 @@ Result<void> Aggregator::take_plan(const PeerId& from, ByteView request) {
 
 Task<Result<Bytes>> Aggregator::on_certificate(PeerId from, Bytes certificate) {
     DEDLOC_CO_TRY_VOID(environment_.gate(from));
-    take_certificate(from, certificate);
+    receive_certificate(from, certificate);
     co_return Bytes{};
 }
 
-void Aggregator::take_certificate(const PeerId& from, const Bytes& certificate) {
+void Aggregator::receive_certificate(const PeerId& from, const Bytes& certificate) {
     if (!environment_.ledger.started()) return;
     const auto accepted = environment_.ledger.accept(certificate);
     if (!accepted) complaints_.add_if_broken(from, environment_.now(), accepted.error());
     if (!accepted && (accepted.error().kind() == ErrorKind::not_found ||
                       accepted.error().kind() == ErrorKind::conflict))
-        look_at(from);
+        inspect(from);
 }
 
 // ---- the chain ----------------------------------------------------------------------------------
@@ -178,11 +178,11 @@ void Aggregator::decided(const consensus::Link& link) {
     changed_.pulse();
 }
 
-void Aggregator::count_work(const consensus::Decision& decision, const consensus::Plan& plan) {
+void Aggregator::count_work(const consensus::Decision& decision, const consensus::RoundPlan& plan) {
     const auto exchange = exchanges_.find(consensus::decision_digest(decision.plan));
     if (!exchange) {
-        // Its link is measured also before it is in a plan: leaders take an unmeasured one for one
-        // like the others', which among many trainers is none that helps.
+        // The aggregator's link is measured also before it is in a plan: leaders take an unmeasured
+        // one for one like the others', which among many trainers is none that helps.
         probe_.vector_takes(vector_bytes(plan));
         return;
     }
@@ -202,7 +202,7 @@ void Aggregator::count_work(const consensus::Decision& decision, const consensus
 // Every trainer knows some certificate.
 Task<void> Aggregator::catch_up_first() {
     while (!environment_.ledger.started()) {
-        for (const PeerId& peer : environment_.roster.live_trainers()) look_at(peer);
+        for (const PeerId& peer : environment_.roster.live_trainers()) inspect(peer);
         const TimePoint next = environment_.now() + environment_.options.announce_interval;
         (void)co_await changed_.wait_until(environment_.node.clock, next);
     }
@@ -286,7 +286,7 @@ Task<void> Aggregator::announce_to(PeerId leader) {
     announce.aggregator = true;
     const Digest previous = base.previous;
     Bytes request = wire::encode(announce);
-    const TimePoint deadline = environment_.now() + patience_.with_answer();
+    const TimePoint deadline = environment_.now() + timeouts_.answer();
     auto answer =
         co_await environment_.host.call(leader, announce_method, std::move(request), deadline);
     if (environment_.ledger.base().previous != previous) co_return;  // the answer is about the past
@@ -300,21 +300,22 @@ Task<void> Aggregator::announce_to(PeerId leader) {
         co_return;
     }
     said_so_ = announce.leaving;
-    if (reply->verdict == Verdict::redirect) sent_to_ = reply->leader;
-    if (reply->verdict == Verdict::you_are_behind) {
-        for (const Bytes& certificate : reply->certificates) take_certificate(leader, certificate);
-        if (reply->certificates.empty()) look_at(leader);
+    if (reply->result == AnnounceResult::redirect) sent_to_ = reply->leader;
+    if (reply->result == AnnounceResult::you_are_behind) {
+        for (const Bytes& certificate : reply->certificates)
+            receive_certificate(leader, certificate);
+        if (reply->certificates.empty()) inspect(leader);
     }
-    if (reply->verdict == Verdict::i_am_behind) {
+    if (reply->result == AnnounceResult::i_am_behind) {
         // Most likely it is about to hear of the newest decision.
         Bytes newest = environment_.ledger.newest();
-        const TimePoint until = environment_.now() + patience_.with_answer();
+        const TimePoint until = environment_.now() + timeouts_.answer();
         (void)co_await environment_.host.call(
             leader, consensus::certificate_method, std::move(newest), until);
-        look_at(leader);
+        inspect(leader);
     }
-    if (reply->verdict == Verdict::refused) suspect(leader);
-    if (reply->verdict == Verdict::full) {
+    if (reply->result == AnnounceResult::refused) suspect(leader);
+    if (reply->result == AnnounceResult::full) {
         full_round_.is_told(leader, reply->reason);
         const TimePoint next = environment_.now() + full_round_pause;
         (void)co_await changed_.wait_until(environment_.node.clock, next);

@@ -2,10 +2,10 @@
 // parts, reduces those that plans give it, and follows the chain of certificates to know which
 // plans hold.
 //
-// It is no Coordinator: it has no vote, leads no round, proposes nothing, and stands on no state.
-// It knows of the step by certificates; where it does not know what follows (it is new, or
-// slept), it takes the newest one of a better chain (consensus/catch_up.h). Plans are believed if
-// they are signed by who owns their ballot there; what becomes of the sums is for the voters to
+// An aggregator is no Coordinator: it has no vote, leads no round, proposes nothing, and stands on
+// no state. It knows of the step by certificates; where it does not know what follows (it is new,
+// or slept), it takes the newest one of a better chain (consensus/catch_up.h). Plans are believed
+// if they are signed by who owns their ballot there; what becomes of the sums is for the voters to
 // judge.
 //
 // Memory: contributions that wait for slower members, at most RoundOptions::reduce_bytes_max and
@@ -35,7 +35,7 @@ namespace dedloc::averaging {
 
 class Aggregator {
   public:
-    explicit Aggregator(Environment environment);
+    explicit Aggregator(RoundEnvironment environment);
     ~Aggregator();
 
     void start();
@@ -47,7 +47,7 @@ class Aggregator {
     // The ledger has accepted this decision.
     void decided(const consensus::Link& link);
     // `peer` knows more than we do, or stands on another branch.
-    void look_at(const PeerId& peer) { sync_candidates_.add(peer); }
+    void inspect(const PeerId& peer) { sync_candidates_.add(peer); }
     // A plan that gives us parts is not decided yet.
     bool busy() const;
     AggregatorWork work() const;
@@ -59,12 +59,12 @@ class Aggregator {
   private:
     Task<Result<Bytes>> on_plan(PeerId from, Bytes request);
     Task<Result<Bytes>> on_certificate(PeerId from, Bytes certificate);
-    Result<void> take_plan(const PeerId& from, ByteView request);
-    Ok check(const consensus::Plan& plan) const;
-    double vector_bytes(const consensus::Plan& plan) const;
+    Result<void> receive_plan(const PeerId& from, ByteView request);
+    Ok check(const consensus::RoundPlan& plan) const;
+    double vector_bytes(const consensus::RoundPlan& plan) const;
     double measured(double probed, const links::GrowingRate& seen) const;
-    void count_work(const consensus::Decision& decision, const consensus::Plan& plan);
-    void take_certificate(const PeerId& from, const Bytes& certificate);
+    void count_work(const consensus::Decision& decision, const consensus::RoundPlan& plan);
+    void receive_certificate(const PeerId& from, const Bytes& certificate);
 
     Task<void> announce_loop();
     Task<void> announce_once();
@@ -75,13 +75,13 @@ class Aggregator {
     Task<void> catch_up_first();
     Task<void> catch_up_with(PeerId peer);
 
-    const Environment environment_;
+    const RoundEnvironment environment_;
     consensus::PeerScore scores_;
-    links::Patience patience_;
+    links::Timeouts timeouts_;
     LinkCaps caps_;
     events::Complaints complaints_;
     FullRound full_round_;
-    allreduce::Environment transfers_;
+    allreduce::TransferEnvironment transfers_;
     allreduce::Exchanges exchanges_;
     PartsService parts_service_;
     links::GrowingRate upload_;

@@ -49,7 +49,7 @@ std::vector<std::pair<PeerId, const Announced*>> Announcements::fresh(const cons
                                                                       bool of_aggregators) const {
     const Duration age_max =
         std::max<Duration>(environment_.options.announce_interval * announcement_age_intervals,
-                           patience_.two_answers());
+                           timeouts_.two_answers());
     std::vector<std::pair<PeerId, const Announced*>> fresh;
     for (const auto& [peer, announced] : announced_)
         if (announced.announce.previous == base.previous &&
@@ -81,12 +81,12 @@ std::map<PeerId, consensus::Voter> Announcements::survivors(const consensus::Bas
     for (const auto& [peer, announced] : announced_)
         if (announced.announce.previous == base.previous && !refused.contains(peer) &&
             !announced.announce.aggregator &&
-            environment_.now() - announced.at < patience_.two_answers())
+            environment_.now() - announced.at < timeouts_.two_answers())
             survivors[peer] = {peer, announced.announce.incarnation, announced.announce.dialable};
     return survivors;
 }
 
-void Announcements::wait_for_members(const consensus::Plan& plan) {
+void Announcements::wait_for_members(const consensus::RoundPlan& plan) {
     for (const consensus::PlanMember& member : plan.members) not_waited_for_.erase(member.peer);
 }
 

@@ -27,8 +27,8 @@ struct Announced {
 
 class Announcements {
   public:
-    Announcements(const Environment& environment, const links::Patience& patience)
-        : environment_(environment), patience_(patience) {}
+    Announcements(const RoundEnvironment& environment, const links::Timeouts& timeouts)
+        : environment_(environment), timeouts_(timeouts) {}
 
     // False: there is no room.
     bool keep(const PeerId& from, Announce announce);
@@ -47,18 +47,18 @@ class Announcements {
     std::map<PeerId, consensus::Voter> survivors(const consensus::Base& base,
                                                  const std::set<PeerId>& refused) const;
 
-    // It cost a deadline, until it announces itself again, here or to the leader of a round.
+    // The peer cost a deadline, until it announces itself again, here or to the leader of a round.
     void do_not_wait_for(const PeerId& peer) { not_waited_for_.insert(peer); }
     bool is_waited_for(const PeerId& peer) const { return !not_waited_for_.contains(peer); }
     bool waits_for_all() const { return not_waited_for_.empty(); }
-    // These have been in a round since.
-    void wait_for_members(const consensus::Plan& plan);
+    // The plan's members have been in a round since.
+    void wait_for_members(const consensus::RoundPlan& plan);
 
   private:
     bool make_room_for(const PeerId& from, bool aggregator);
 
-    const Environment& environment_;
-    const links::Patience& patience_;
+    const RoundEnvironment& environment_;
+    const links::Timeouts& timeouts_;
     std::map<PeerId, Announced> announced_;
     std::set<PeerId> not_waited_for_;
 };

@@ -42,9 +42,9 @@ class AnsweringMember : public Roster, public RoundListener, public events::Tell
                        *this,
                        *this,
                        options},
-          patience_(options.call_timeout, options.deadline_max),
+          timeouts_(options.call_timeout, options.deadline_max),
           complaints_(*this),
-          transfers_(transfer_environment(environment_, scores_, patience_, complaints_)),
+          transfers_(transfer_environment(environment_, scores_, timeouts_, complaints_)),
           fetcher_(transfers_),
           handlers_(node.host()) {
         handlers_.on_call(allreduce::fetch_method,
@@ -64,9 +64,9 @@ class AnsweringMember : public Roster, public RoundListener, public events::Tell
     void behind(const PeerId&) override {}
     void tell(events::Any, PeerId, std::string text) override { notes.push_back(std::move(text)); }
 
-    const Environment& environment() const { return environment_; }
+    const RoundEnvironment& environment() const { return environment_; }
     consensus::PeerScore& scores() { return scores_; }
-    links::Patience& patience() { return patience_; }
+    links::Timeouts& timeouts() { return timeouts_; }
     events::Complaints& complaints() { return complaints_; }
     allreduce::PartFetcher& fetcher() { return fetcher_; }
 
@@ -84,16 +84,16 @@ class AnsweringMember : public Roster, public RoundListener, public events::Tell
     security::ToyVerifier verifier_;
     allreduce::PartStore parts_;
     consensus::Ledger ledger_;
-    Environment environment_;
+    RoundEnvironment environment_;
     consensus::PeerScore scores_;
-    links::Patience patience_;
+    links::Timeouts timeouts_;
     events::Complaints complaints_;
-    allreduce::Environment transfers_;
+    allreduce::TransferEnvironment transfers_;
     allreduce::PartFetcher fetcher_;
     p2p::Handlers handlers_;
 };
 
-inline std::uint32_t place_of(const consensus::Plan& plan, const PeerId& peer) {
+inline std::uint32_t place_of(const consensus::RoundPlan& plan, const PeerId& peer) {
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
         if (plan.members[i].peer == peer) return i;
     return 0;

@@ -14,7 +14,7 @@ std::string parts_file(std::uint64_t step) { return fmt::format("parts.{}", step
 
 }  // namespace
 
-CommitAverages::CommitAverages(const Environment& environment, allreduce::PartFetcher& fetcher)
+CommitAverages::CommitAverages(const RoundEnvironment& environment, allreduce::PartFetcher& fetcher)
     : environment_(environment), fetcher_(fetcher), scope_(environment.node.executor) {}
 
 void CommitAverages::read_kept() {
@@ -35,11 +35,11 @@ void CommitAverages::read_kept() {
     }
 }
 
-Ok CommitAverages::check_plan(const consensus::Plan& plan) const {
+Ok CommitAverages::check_plan(const consensus::RoundPlan& plan) const {
     return allreduce::check_plan(plan, environment_.options);
 }
 
-Task<Result<void>> CommitAverages::hold(std::shared_ptr<const consensus::Plan> plan,
+Task<Result<void>> CommitAverages::hold(std::shared_ptr<const consensus::RoundPlan> plan,
                                         std::vector<consensus::FinishedPart> parts,
                                         PeerId proposer) {
     std::vector<PeerId> candidates{proposer};
@@ -48,7 +48,7 @@ Task<Result<void>> CommitAverages::hold(std::shared_ptr<const consensus::Plan> p
     const TimePoint deadline = environment_.now() + std::chrono::milliseconds(plan->round_ms);
     allreduce::PartSources sources{allreduce::peers_of(plan->members), std::move(candidates)};
     const Result<void> fetched = co_await fetcher_.fetch(parts, std::move(sources), deadline);
-    // That nobody gave them is not the proposer's lie.
+    // Averages that nobody gave are not the proposer's lie.
     if (!fetched) co_return Error(ErrorKind::not_found, fetched.error().message());
     co_return co_await check(std::move(plan), std::move(parts));
 }
@@ -56,7 +56,7 @@ Task<Result<void>> CommitAverages::hold(std::shared_ptr<const consensus::Plan> p
 // An owner may sign something that nobody can decode: certified, it would stop everybody.
 // Our exchange has looked at what it took; what was fetched, now or for a proposal that we refused,
 // nobody has.
-Task<Result<void>> CommitAverages::check(std::shared_ptr<const consensus::Plan> plan,
+Task<Result<void>> CommitAverages::check(std::shared_ptr<const consensus::RoundPlan> plan,
                                          std::vector<consensus::FinishedPart> parts) {
     for (const consensus::FinishedPart& part : parts) {
         if (was_checked_ && was_checked_(part)) continue;
@@ -72,14 +72,14 @@ Task<Result<void>> CommitAverages::check(std::shared_ptr<const consensus::Plan> 
     co_return Result<void>();
 }
 
-Task<Result<void>> CommitAverages::prove(std::shared_ptr<const consensus::Plan> plan,
+Task<Result<void>> CommitAverages::prove(std::shared_ptr<const consensus::RoundPlan> plan,
                                          consensus::Decision decision,
                                          PeerId proposer) {
     if (!vouch_) co_return Result<void>();
     co_return co_await vouch_(std::move(plan), std::move(decision), proposer);
 }
 
-void CommitAverages::keep(const consensus::Plan& plan, const consensus::Decision& decision) {
+void CommitAverages::keep(const consensus::RoundPlan& plan, const consensus::Decision& decision) {
     const std::vector<consensus::Voter>& voters = environment_.ledger.base().voters;
     if (voters.size() < 2) return;  // a lone voter's state dies with it anyway
     if (keeping_) return;           // a disk slower than the rounds gets fewer of them

@@ -20,7 +20,7 @@ namespace dedloc::averaging {
 
 class CommitAverages final : public consensus::Averages {
   public:
-    CommitAverages(const Environment& environment, allreduce::PartFetcher& fetcher);
+    CommitAverages(const RoundEnvironment& environment, allreduce::PartFetcher& fetcher);
     Task<void> stop() { return scope_.stop(); }
 
     // Has a round of ours taken this average, and looked at its bytes? Without an answer nobody
@@ -30,30 +30,30 @@ class CommitAverages final : public consensus::Averages {
     }
     // Asks whether a commit of a robust run is proved.
     using Vouch = std::function<Task<Result<void>>(
-        std::shared_ptr<const consensus::Plan>, consensus::Decision, PeerId proposer)>;
+        std::shared_ptr<const consensus::RoundPlan>, consensus::Decision, PeerId proposer)>;
     void ask_for_proofs(Vouch vouch) { vouch_ = std::move(vouch); }
     // Reads what a process before this one kept into the part store.
     void read_kept();
 
-    Ok check_plan(const consensus::Plan& plan) const override;
-    Task<Result<void>> hold(std::shared_ptr<const consensus::Plan> plan,
+    Ok check_plan(const consensus::RoundPlan& plan) const override;
+    Task<Result<void>> hold(std::shared_ptr<const consensus::RoundPlan> plan,
                             std::vector<consensus::FinishedPart> parts,
                             PeerId proposer) override;
-    Task<Result<void>> prove(std::shared_ptr<const consensus::Plan> plan,
+    Task<Result<void>> prove(std::shared_ptr<const consensus::RoundPlan> plan,
                              consensus::Decision decision,
                              PeerId proposer) override;
-    void keep(const consensus::Plan& plan, const consensus::Decision& decision) override;
+    void keep(const consensus::RoundPlan& plan, const consensus::Decision& decision) override;
 
   private:
     struct KeptPart {
         consensus::FinishedPart header;
         SharedBytes encoded;
     };
-    Task<Result<void>> check(std::shared_ptr<const consensus::Plan> plan,
+    Task<Result<void>> check(std::shared_ptr<const consensus::RoundPlan> plan,
                              std::vector<consensus::FinishedPart> parts);
     Task<void> write(std::uint64_t step, std::vector<KeptPart> kept);
 
-    const Environment& environment_;
+    const RoundEnvironment& environment_;
     allreduce::PartFetcher& fetcher_;
     std::function<bool(const consensus::FinishedPart&)> was_checked_;
     Vouch vouch_;

@@ -28,10 +28,10 @@ class CommitAveragesTest : public testing::Test {
         }
         AnsweringMember& member = *peers_[1];
         averages_ = std::make_unique<CommitAverages>(member.environment(), member.fetcher());
-        environment_ = std::make_unique<consensus::Environment>(
+        environment_ = std::make_unique<consensus::ConsensusEnvironment>(
             consensus_environment(member.environment(),
                                   member.scores(),
-                                  member.patience(),
+                                  member.timeouts(),
                                   *averages_,
                                   member.complaints(),
                                   member.environment().judge));
@@ -95,7 +95,7 @@ class CommitAveragesTest : public testing::Test {
         }
         decision_.branch_samples = 20;
     }
-    // These bytes are the average, and who owns the part says so.
+    // The bytes are the average, and who owns the part says so.
     void finish(std::uint32_t part, Bytes bytes) {
         consensus::FinishedPart& header = decision_.parts[part];
         const SharedBytes encoded(std::move(bytes));
@@ -157,9 +157,9 @@ class CommitAveragesTest : public testing::Test {
     std::vector<sim::SimNode*> nodes_;
     std::vector<std::unique_ptr<AnsweringMember>> peers_;
     std::unique_ptr<CommitAverages> averages_;
-    std::unique_ptr<consensus::Environment> environment_;
+    std::unique_ptr<consensus::ConsensusEnvironment> environment_;
     std::unique_ptr<consensus::Acceptor> voter_;
-    consensus::Plan plan_;
+    consensus::RoundPlan plan_;
     consensus::Decision decision_;
     consensus::ConsensusReply reply_;
 };

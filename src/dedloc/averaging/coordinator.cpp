@@ -26,27 +26,27 @@ void log_incomplete(const Phase& phase, const Attempt& attempt) {
 
 }  // namespace
 
-Result<std::unique_ptr<Coordinator>> Coordinator::make(Environment environment) {
+Result<std::unique_ptr<Coordinator>> Coordinator::make(RoundEnvironment environment) {
     std::unique_ptr<Coordinator> coordinator(new Coordinator(std::move(environment)));
     DEDLOC_TRY(coordinator->acceptor_, consensus::Acceptor::open(coordinator->consensus_));
     coordinator->assemble();
     return coordinator;
 }
 
-Coordinator::Coordinator(Environment environment)
+Coordinator::Coordinator(RoundEnvironment environment)
     : environment_(std::move(environment)),
-      patience_(environment_.options.call_timeout, environment_.options.deadline_max),
+      timeouts_(environment_.options.call_timeout, environment_.options.deadline_max),
       complaints_(environment_.teller),
-      transfers_(transfer_environment(environment_, scores_, patience_, complaints_)),
+      transfers_(transfer_environment(environment_, scores_, timeouts_, complaints_)),
       exchanges_(transfers_, exchanges_max),
       fetcher_(transfers_),
       averages_(environment_, fetcher_),
       evidence_(environment_),
-      docket_(environment_, evidence_),
-      consensus_(
-          consensus_environment(environment_, scores_, patience_, averages_, complaints_, docket_)),
-      open_(environment_, patience_),
-      announcements_(environment_, patience_),
+      pending_orders_(environment_, evidence_),
+      consensus_(consensus_environment(
+          environment_, scores_, timeouts_, averages_, complaints_, pending_orders_)),
+      open_(environment_, timeouts_),
+      announcements_(environment_, timeouts_),
       link_(environment_, [this] { return !open_.wanted() && !exchanges_.in_round(); }),
       parts_service_(environment_, exchanges_, complaints_),
       turn_over_(environment_.node.executor),
@@ -61,11 +61,11 @@ void Coordinator::assemble() {
     open_.on_wanted(
         [this](std::optional<TimePoint> since) { acceptor_->round_wanted_since(since); });
     election_ = std::make_unique<LeaderElection>(
-        environment_, scores_, patience_, open_, *acceptor_, complaints_);
+        environment_, scores_, timeouts_, open_, *acceptor_, complaints_);
     parts_ = std::make_unique<RoundParts>(RoundParts{environment_,
                                                      transfers_,
                                                      scores_,
-                                                     patience_,
+                                                     timeouts_,
                                                      complaints_,
                                                      exchanges_,
                                                      *acceptor_,
@@ -83,18 +83,19 @@ void Coordinator::assemble() {
     phases_.push_back(std::make_unique<PlanPhase>(*parts_));
     phases_.push_back(std::make_unique<ReducePhase>(*parts_));
     if (environment_.options.proves) {
-        proofs_ = std::make_unique<RoundProofs>(*parts_, averages_, evidence_, docket_);
-        certificates_->on_sent([this](ByteView certificate) { proofs_->look_at(certificate); });
+        proofs_ = std::make_unique<RoundProofs>(*parts_, averages_, evidence_, pending_orders_);
+        certificates_->on_sent([this](ByteView certificate) { proofs_->inspect(certificate); });
         phases_.push_back(proofs_->make_phase());
     }
-    phases_.push_back(std::make_unique<DecidePhase>(*parts_, *proposer_, docket_));
+    phases_.push_back(std::make_unique<DecidePhase>(*parts_, *proposer_, pending_orders_));
 }
 
 consensus::ProposerHooks Coordinator::proposer_hooks() {
     consensus::ProposerHooks hooks;
     hooks.is_suspected = [this](const PeerId& peer) { return election_->suspected(peer); };
-    hooks.take_certificates = [this](const PeerId& voter, const std::vector<Bytes>& certificates) {
-        certificates_->take_certificates(voter, certificates);
+    hooks.receive_certificates = [this](const PeerId& voter,
+                                        const std::vector<Bytes>& certificates) {
+        certificates_->receive_certificates(voter, certificates);
     };
     hooks.audience = [this] { return audience(); };
     return hooks;
@@ -106,7 +107,7 @@ void Coordinator::start() {
     certificates_->start();
     if (proofs_) {
         evidence_.start();
-        docket_.start();
+        pending_orders_.start();
         proofs_->start();
     }
     fetcher_.wait_for_arrivals([this](consensus::FinishedPart part, TimePoint deadline) {
@@ -118,16 +119,16 @@ void Coordinator::start() {
     });
     environment_.ledger.follow_branches_if(
         [this](const consensus::Decision& branch) { return election_->may_follow(branch); });
-    election_->look_at_clock();
+    election_->check_clock();
     scope_.spawn("watch sleep", watch_sleep());
     scope_.spawn("drive rounds", drive());
     scope_.spawn("probe the link", link_.run());
 }
 
 void Coordinator::decided(const consensus::Link& link) {
-    if (proofs_) docket_.forget_settled();
+    if (proofs_) pending_orders_.forget_settled();
     open_.learn_pace(scores_.learn(link.decision, link.plan.get()));
-    if (proofs_) proofs_->look_at(link.certificate);
+    if (proofs_) proofs_->inspect(link.certificate);
     if (const auto proved = proofs_ ? proofs_->proved(link) : nullptr)
         environment_.listener.proved(*proved);
     ledger_moved();
@@ -137,7 +138,7 @@ Task<void> Coordinator::stop() {
     co_await parts_service_.stop();
     co_await service_->stop();
     if (proofs_) co_await proofs_->stop();
-    co_await docket_.stop();
+    co_await pending_orders_.stop();
     co_await evidence_.stop();
     co_await certificates_->stop();
     co_await scope_.stop();
@@ -175,10 +176,10 @@ void Coordinator::learn_from_newest_commit() {
     if (!ledger.started()) return;
     const bool decided = ledger.newest_decision().kind == consensus::DecisionKind::commit;
     const consensus::Link* const commit = ledger.newest_commit();
-    const bool knows_length = !decided && patience_.newest_round().count() > 0;
+    const bool knows_length = !decided && timeouts_.newest_round().count() > 0;
     if (!commit || (knows_length && announcements_.waits_for_all())) return;
     announcements_.wait_for_members(*commit->plan);
-    if (!knows_length) patience_.is_told_of_round(commit->plan->round_ms);
+    if (!knows_length) timeouts_.is_told_of_round(commit->plan->round_ms);
 }
 
 std::optional<TimePoint> Coordinator::planned_at(const consensus::Decision& commit) const {
@@ -254,9 +255,9 @@ Task<void> Coordinator::one_turn(consensus::Base base) {
 Task<void> Coordinator::watch_sleep() {
     for (;;) {
         if (election_->slept() && open_.wanted_since()) open_.wait_anew();
-        election_->look_at_clock();
+        election_->check_clock();
         for (const auto& phase : phases_) phase->tick();
-        acceptor_->look_at_disk();
+        acceptor_->check_disk();
         co_await environment_.node.clock.sleep_for(sleep_min / 4);
     }
 }

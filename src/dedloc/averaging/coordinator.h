@@ -2,7 +2,7 @@
 // turn by running its phases (phase.h): gather, plan, reduce, decide. docs/spec/round.md in
 // coroutines.
 //
-// Its parts, each with a state of its own:
+// The parts, each with a state of its own:
 //   OpenRound         what this peer wants of the open step, and how time goes by in it
 //   Announcements     who has announced itself
 //   LeaderElection    who leads, and when a quorum is lost
@@ -39,17 +39,17 @@ namespace dedloc::averaging {
 
 class Coordinator {
   public:
-    static Result<std::unique_ptr<Coordinator>> make(Environment environment);
+    static Result<std::unique_ptr<Coordinator>> make(RoundEnvironment environment);
     ~Coordinator();
 
     void start();
     Task<void> stop();
 
-    const Environment& environment() const { return environment_; }
-    const links::Patience& patience() const { return patience_; }
+    const RoundEnvironment& environment() const { return environment_; }
+    const links::Timeouts& timeouts() const { return timeouts_; }
     // Orders that are to come into decisions, with their evidence.
-    Docket& docket() { return docket_; }
-    // That, and proofs of rounds.
+    PendingOrders& pending_orders() { return pending_orders_; }
+    // Evidence, and proofs of rounds.
     EvidenceStore& evidence() { return evidence_; }
     // Fetches parts of commits.
     allreduce::PartFetcher& fetcher() { return fetcher_; }
@@ -78,7 +78,7 @@ class Coordinator {
     std::optional<TimePoint> planned_at(const consensus::Decision& commit) const;
 
   private:
-    explicit Coordinator(Environment environment);
+    explicit Coordinator(RoundEnvironment environment);
     void assemble();
     consensus::ProposerHooks proposer_hooks();
 
@@ -93,17 +93,17 @@ class Coordinator {
     std::set<PeerId> audience() const;
     void learn_from_newest_commit();
 
-    const Environment environment_;
+    const RoundEnvironment environment_;
     consensus::PeerScore scores_;
-    links::Patience patience_;
+    links::Timeouts timeouts_;
     events::Complaints complaints_;
-    allreduce::Environment transfers_;
+    allreduce::TransferEnvironment transfers_;
     allreduce::Exchanges exchanges_;
     allreduce::PartFetcher fetcher_;
     CommitAverages averages_;
     EvidenceStore evidence_;
-    Docket docket_;
-    consensus::Environment consensus_;
+    PendingOrders pending_orders_;
+    consensus::ConsensusEnvironment consensus_;
     OpenRound open_;
     Announcements announcements_;
     OwnLink link_;

@@ -30,7 +30,7 @@ consensus::Decision DecidePhase::make_decision(const Attempt& attempt) const {
     decision.state_before = base.state.value_or(Digest{});
     decision.number = base.number + 1;
     decision.branch_samples = base.branch_samples;
-    const consensus::Plan* plan = nullptr;
+    const consensus::RoundPlan* plan = nullptr;
     if (exchange != nullptr && exchange->complete() && proved) {
         std::vector<consensus::FinishedPart> parts = attempt.proved;
         if (!environment_.options.proves)
@@ -58,7 +58,7 @@ consensus::Decision DecidePhase::make_decision(const Attempt& attempt) const {
 
 std::vector<consensus::Voter> DecidePhase::next_voters(const consensus::Base& base,
                                                        const consensus::Decision& decision,
-                                                       const consensus::Plan* plan) const {
+                                                       const consensus::RoundPlan* plan) const {
     std::map<PeerId, consensus::Voter> next;
     const robust::Orders orders(decision.orders);
     const std::uint64_t step = consensus::step_after(decision);

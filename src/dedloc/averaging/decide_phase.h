@@ -23,10 +23,10 @@ class DecidePhase final : public Phase {
     consensus::Decision make_decision(const Attempt& attempt) const;
     std::vector<consensus::Voter> next_voters(const consensus::Base& base,
                                               const consensus::Decision& decision,
-                                              const consensus::Plan* plan) const;
+                                              const consensus::RoundPlan* plan) const;
 
     RoundParts& parts_;
-    const Environment& environment_;
+    const RoundEnvironment& environment_;
     consensus::Proposer& proposer_;
     consensus::OrderJudge& judge_;
 };

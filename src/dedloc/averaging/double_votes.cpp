@@ -23,7 +23,7 @@ bool is_vote(const security::Verifier& verifier,
 
 }  // namespace
 
-std::vector<DoubleVote> DoubleVotes::look_at(const security::Verifier& verifier,
+std::vector<DoubleVote> DoubleVotes::inspect(const security::Verifier& verifier,
                                              std::uint64_t number,
                                              ByteView bytes) {
     std::vector<DoubleVote> found;

@@ -22,7 +22,7 @@ struct DoubleVote {
 class DoubleVotes {
   public:
     // Between this certificate and those before it. `number`: of the newest decision here.
-    std::vector<DoubleVote> look_at(const security::Verifier& verifier,
+    std::vector<DoubleVote> inspect(const security::Verifier& verifier,
                                     std::uint64_t number,
                                     ByteView certificate);
 

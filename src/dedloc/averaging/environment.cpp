@@ -2,7 +2,7 @@
 
 namespace dedloc::averaging {
 
-links::BandwidthProbeOptions probe_options(const Environment& environment,
+links::BandwidthProbeOptions probe_options(const RoundEnvironment& environment,
                                            std::function<bool()> idle) {
     const RoundOptions& round = environment.options;
     links::BandwidthProbeOptions options;
@@ -17,12 +17,12 @@ links::BandwidthProbeOptions probe_options(const Environment& environment,
     return options;
 }
 
-consensus::Environment consensus_environment(const Environment& environment,
-                                             consensus::PeerScore& scores,
-                                             const links::Patience& patience,
-                                             consensus::Averages& averages,
-                                             events::Complaints& complaints,
-                                             consensus::OrderJudge& judge) {
+consensus::ConsensusEnvironment consensus_environment(const RoundEnvironment& environment,
+                                                      consensus::PeerScore& scores,
+                                                      const links::Timeouts& timeouts,
+                                                      consensus::Averages& averages,
+                                                      events::Complaints& complaints,
+                                                      consensus::OrderJudge& judge) {
     const RoundOptions& options = environment.options;
     return {.node = environment.node,
             .host = environment.host,
@@ -30,7 +30,7 @@ consensus::Environment consensus_environment(const Environment& environment,
             .verifier = environment.verifier,
             .ledger = environment.ledger,
             .scores = scores,
-            .patience = patience,
+            .timeouts = timeouts,
             .electorate = environment.roster,
             .averages = averages,
             .listener = environment.listener,
@@ -40,11 +40,11 @@ consensus::Environment consensus_environment(const Environment& environment,
             .judge = judge};
 }
 
-allreduce::Environment transfer_environment(const Environment& environment,
-                                            const consensus::PeerScore& scores,
-                                            links::Patience& patience,
-                                            events::Complaints& complaints) {
-    allreduce::Options options = environment.options;
+allreduce::TransferEnvironment transfer_environment(const RoundEnvironment& environment,
+                                                    const consensus::PeerScore& scores,
+                                                    links::Timeouts& timeouts,
+                                                    events::Complaints& complaints) {
+    allreduce::TransferOptions options = environment.options;
     options.sum_by_arrival = environment.options.bugs.sum_by_arrival;
     const consensus::Ledger* const ledger = &environment.ledger;
     return {.node = environment.node,
@@ -52,7 +52,7 @@ allreduce::Environment transfer_environment(const Environment& environment,
             .signer = environment.signer,
             .verifier = environment.verifier,
             .parts = environment.parts,
-            .patience = patience,
+            .timeouts = timeouts,
             .teller = environment.teller,
             .complaints = complaints,
             .options = std::move(options),

@@ -20,7 +20,7 @@
 
 namespace dedloc::averaging {
 
-struct RoundOptions : allreduce::Options {
+struct RoundOptions : allreduce::TransferOptions {
     std::uint64_t part_elements_min = 4096;  // a smaller share is not worth its messages
     std::size_t group_max = 64;
     std::uint64_t batch_target = 0;  // samples of one step of all together; 0: not known
@@ -43,7 +43,7 @@ struct RoundOptions : allreduce::Options {
 };
 
 // Constant for a node's life.
-struct Environment {
+struct RoundEnvironment {
     runtime::Node node;
     p2p::Host& host;
     const security::Signer& signer;
@@ -62,29 +62,30 @@ struct Environment {
     const PeerId& me() const { return host.id(); }
 };
 
-inline Duration quorum_patience(const Environment& environment, const links::Patience& patience) {
-    return consensus::quorum_patience(environment.roster,
-                                      environment.ledger.base(),
-                                      patience,
-                                      environment.options.quorum_timeout);
+inline Duration quorum_timeout(const RoundEnvironment& environment,
+                               const links::Timeouts& timeouts) {
+    return consensus::quorum_timeout(environment.roster,
+                                     environment.ledger.base(),
+                                     timeouts,
+                                     environment.options.quorum_timeout);
 }
 
 // The part of it that consensus needs.
-consensus::Environment consensus_environment(const Environment& environment,
-                                             consensus::PeerScore& scores,
-                                             const links::Patience& patience,
-                                             consensus::Averages& averages,
-                                             events::Complaints& complaints,
-                                             consensus::OrderJudge& judge);
+consensus::ConsensusEnvironment consensus_environment(const RoundEnvironment& environment,
+                                                      consensus::PeerScore& scores,
+                                                      const links::Timeouts& timeouts,
+                                                      consensus::Averages& averages,
+                                                      events::Complaints& complaints,
+                                                      consensus::OrderJudge& judge);
 
 // The part of it that exchanges need.
-allreduce::Environment transfer_environment(const Environment& environment,
-                                            const consensus::PeerScore& scores,
-                                            links::Patience& patience,
-                                            events::Complaints& complaints);
+allreduce::TransferEnvironment transfer_environment(const RoundEnvironment& environment,
+                                                    const consensus::PeerScore& scores,
+                                                    links::Timeouts& timeouts,
+                                                    events::Complaints& complaints);
 
 // A probe of this peer's link.
-links::BandwidthProbeOptions probe_options(const Environment& environment,
+links::BandwidthProbeOptions probe_options(const RoundEnvironment& environment,
                                            std::function<bool()> idle);
 
 }  // namespace dedloc::averaging

@@ -8,7 +8,7 @@
 #include "dedloc/allreduce/part_codec.h"
 #include "dedloc/allreduce/proof_rows.h"
 #include "dedloc/averaging/round_proof.h"
-#include "dedloc/robust/cases.h"
+#include "dedloc/robust/recheck.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/security/hash_list.h"
 #include "dedloc/wire/message.h"
@@ -26,13 +26,13 @@ Error unconvincing(std::string_view why) {
 
 struct ReadEvidence {
     Evidence evidence;
-    std::shared_ptr<const consensus::Plan> plan;
+    std::shared_ptr<const consensus::RoundPlan> plan;
     Digest plan_digest;
     std::uint32_t subject = 0;  // place in the plan of whom the order is about
 };
 
 // Indices that everything below relies on.
-bool is_whole(const consensus::Plan& plan) {
+bool is_whole(const consensus::RoundPlan& plan) {
     return !plan.members.empty() && !plan.parts.empty() &&
            std::ranges::all_of(plan.parts, [&](const consensus::PlanPart& part) {
                return part.owner < plan.members.size() && part.count > 0 &&
@@ -45,14 +45,14 @@ Result<ReadEvidence> read(const Order& order, ByteView bytes) {
     auto evidence = wire::decode<Evidence>(bytes);
     if (!evidence) return unconvincing("it cannot be read");
     result.evidence = *std::move(evidence);
-    auto plan = wire::decode<consensus::Plan>(result.evidence.plan);
+    auto plan = wire::decode<consensus::RoundPlan>(result.evidence.plan);
     if (!plan || !is_whole(*plan)) return unconvincing("its plan cannot be read");
     result.plan_digest = consensus::decision_digest(result.evidence.plan);
     const auto member =
         std::ranges::find(plan->members, order.subject, &consensus::PlanMember::peer);
     if (member == plan->members.end()) return unconvincing("it is about somebody else");
     result.subject = static_cast<std::uint32_t>(member - plan->members.begin());
-    result.plan = std::make_shared<const consensus::Plan>(*std::move(plan));
+    result.plan = std::make_shared<const consensus::RoundPlan>(*std::move(plan));
     return result;
 }
 
@@ -82,7 +82,7 @@ const ShownInput* find_input(const Evidence& evidence, std::uint32_t part, std::
 
 // Shows a part of a member's contribution, under the root that it signed.
 Result<SharedBytes> committed_input(const Evidence& evidence,
-                                    const consensus::Plan& plan,
+                                    const consensus::RoundPlan& plan,
                                     std::uint32_t part,
                                     std::uint32_t member,
                                     const Digest& root) {
@@ -222,9 +222,9 @@ Result<bool> row_is_right(const Evidence& evidence,
                           const EvidenceContext& context) {
     if (evidence.proof.size() != 1) return unconvincing("it shows no draw");
     const Proof& proof = evidence.proof.front();
-    auto read_plan = wire::decode<consensus::Plan>(evidence.plan);
+    auto read_plan = wire::decode<consensus::RoundPlan>(evidence.plan);
     if (!read_plan || !is_whole(*read_plan)) return unconvincing("its plan cannot be read");
-    const auto plan = std::make_shared<const consensus::Plan>(*std::move(read_plan));
+    const auto plan = std::make_shared<const consensus::RoundPlan>(*std::move(read_plan));
     if (proof.draw.plan != consensus::decision_digest(evidence.plan) ||
         member >= plan->members.size())
         return unconvincing("its draw is of another plan");
@@ -261,7 +261,7 @@ Result<bool> row_is_right(const Evidence& evidence,
 }
 
 Result<bool> reduction_is_right(const Evidence& evidence, const EvidenceContext& context) {
-    auto plan = wire::decode<consensus::Plan>(evidence.plan);
+    auto plan = wire::decode<consensus::RoundPlan>(evidence.plan);
     if (!plan || !is_whole(*plan) || evidence.finished.size() != 1)
         return unconvincing("its plan cannot be read");
     const Digest plan_digest = consensus::decision_digest(evidence.plan);

@@ -92,7 +92,7 @@ class EvidenceRules {
     std::multimap<robust::Offence, EvidenceRule> rules_;
 };
 
-// An owner's input, judged: does what is shown prove this row of the member false, or right?
+// An owner's input, checked: does what is shown prove this row of the member false, or right?
 Result<bool> row_is_right(const Evidence& evidence,
                           std::uint32_t owner,
                           std::uint32_t member,

@@ -17,7 +17,7 @@ inline constexpr std::size_t evidence_store_bytes_max = 96u << 20;  // a large o
 
 class EvidenceStore {
   public:
-    explicit EvidenceStore(const Environment& environment)
+    explicit EvidenceStore(const RoundEnvironment& environment)
         : environment_(environment), handlers_(environment.host) {}
 
     void start();
@@ -31,7 +31,7 @@ class EvidenceStore {
   private:
     Task<Result<Bytes>> on_evidence(PeerId from, Bytes request);
 
-    const Environment& environment_;
+    const RoundEnvironment& environment_;
     p2p::Handlers handlers_;
     std::map<Digest, SharedBytes> kept_;
     std::deque<Digest> order_;

@@ -39,7 +39,7 @@ class RoundByHand : public ::testing::Test {
     }
 
     void make_plan() {
-        consensus::Plan plan;
+        consensus::RoundPlan plan;
         plan.leader = signers_[0].id();
         plan.reducer = allreduce::centered_clip_number;
         for (std::uint32_t i = 0; i < members; ++i) {
@@ -51,7 +51,7 @@ class RoundByHand : public ::testing::Test {
         }
         plan_bytes_ = wire::encode(plan);
         plan_digest_ = consensus::decision_digest(plan_bytes_);
-        plan_ = std::make_shared<const consensus::Plan>(std::move(plan));
+        plan_ = std::make_shared<const consensus::RoundPlan>(std::move(plan));
     }
 
     void contribute(std::uint32_t member) {
@@ -195,7 +195,7 @@ class RoundByHand : public ::testing::Test {
     const EvidenceRules rules_;
     allreduce::CenteredClipRule rule_{.tau = 4};
     std::vector<security::ToySigner> signers_;
-    std::shared_ptr<const consensus::Plan> plan_;
+    std::shared_ptr<const consensus::RoundPlan> plan_;
     Bytes plan_bytes_;
     Digest plan_digest_;
     SharedBytes encoded_[members][members];  // by member and part

@@ -32,9 +32,9 @@ Task<void> Following::follow(consensus::Base base, PeerId leader) {
     asked_.reset();
     const Result<Bytes>& answer = *told;
     if (!answer) {
-        // It has begun again, perhaps, and is about to say hello.
+        // The leader has begun again, perhaps, and is about to say hello.
         if (answer.error().kind() == ErrorKind::denied &&
-            !parts_.election.has_followed(base, leader, parts_.patience.with_answer())) {
+            !parts_.election.has_followed(base, leader, parts_.timeouts.answer())) {
             co_await parts_.open.pause(environment_.options.announce_interval);
             co_return;
         }
@@ -48,25 +48,26 @@ Task<void> Following::follow(consensus::Base base, PeerId leader) {
         parts_.election.suspect(leader, "its answer cannot be read");
         co_return;
     }
-    parts_.patience.is_told_of_longer_round(reply->round_ms);
-    switch (reply->verdict) {
-        case Verdict::accepted:
+    parts_.timeouts.is_told_of_longer_round(reply->round_ms);
+    switch (reply->result) {
+        case AnnounceResult::accepted:
             break;
-        case Verdict::redirect:
-            // It does not lead: it may not vote, or believes in a leader before it. If that one has
-            // just failed us, it will find out as well; otherwise that is the one to ask.
+        case AnnounceResult::redirect:
+            // The asked peer does not lead: it may not vote, or believes in a leader before it. If
+            // that one has just failed us, it will find out as well; otherwise that is the one to
+            // ask.
             if (!parts_.election.suspected(reply->leader))
                 parts_.election.pass_over(leader);
             else if (parts_.election.has_followed(
-                         base, leader, parts_.patience.answer_after_work()))
+                         base, leader, parts_.timeouts.answer_after_work()))
                 parts_.election.suspect(leader, "it sends us to a leader who is gone");
             break;
-        case Verdict::you_are_behind:
-            certificates_.take_certificates(leader, reply->certificates);
+        case AnnounceResult::you_are_behind:
+            certificates_.receive_certificates(leader, reply->certificates);
             if (reply->certificates.empty()) environment_.listener.behind(leader);
             break;
-        case Verdict::i_am_behind: {
-            const TimePoint until = environment_.now() + parts_.patience.with_answer();
+        case AnnounceResult::i_am_behind: {
+            const TimePoint until = environment_.now() + parts_.timeouts.answer();
             auto certificates = environment_.ledger.tail(4);
             for (Bytes& certificate : certificates)
                 if (environment_.now() < until)
@@ -74,32 +75,32 @@ Task<void> Following::follow(consensus::Base base, PeerId leader) {
                         parts_, leader, consensus::certificate_method, std::move(certificate));
             break;
         }
-        case Verdict::refused:
+        case AnnounceResult::refused:
             parts_.election.suspect(leader, "it refused our announcement: " + reply->reason);
             break;
-        case Verdict::full:
+        case AnnounceResult::full:
             full_round_.is_told(leader, std::move(reply->reason));
             co_await environment_.node.clock.sleep_for(full_round_pause);
             break;
     }
-    // A redirection has a patience of its own.
-    if (reply->verdict != Verdict::redirect) pass_over_if_idle(base, leader);
+    // A redirection has a timeout of its own.
+    if (reply->result != AnnounceResult::redirect) pass_over_if_idle(base, leader);
     co_await pause_following(base, leader);
 }
 
 // A leader that answers, whatever it says, and brings no round about is passed over for a while.
 void Following::pass_over_if_idle(const consensus::Base& base, const PeerId& leader) {
     if (environment_.ledger.base().previous != base.previous ||
-        !parts_.election.has_followed(base, leader, patience_with_leader()))
+        !parts_.election.has_followed(base, leader, timeout_with_leader()))
         return;
     parts_.election.suspect(leader, "it answers, but its round does not come about");
     parts_.election.follow_anew();
 }
 
-Duration Following::patience_with_leader() const {
+Duration Following::timeout_with_leader() const {
     const double micro_batch = std::clamp(environment_.roster.micro_batch_s(), 0.0, 60.0);
     return parts_.open.usual_deadline() * rounds_to_lead +
-           from_seconds(micro_batch * micro_batches_to_lead) + parts_.patience.two_answers();
+           from_seconds(micro_batch * micro_batches_to_lead) + parts_.timeouts.two_answers();
 }
 
 Task<void> Following::ask_leader(PeerId leader,
@@ -109,10 +110,10 @@ Task<void> Following::ask_leader(PeerId leader,
     // Where nobody else could lead, a link that is full of what it brings newcomers is waited for.
     const bool no_other = environment_.ledger.base().voters.size() == 1;
     const int late = no_other ? std::min(late_answers_[leader], late_answers_max) : 0;
-    const Duration patience =
-        std::min(parts_.patience.with_answer() * (1 << late), links::patience_max);
+    const Duration timeout =
+        std::min(parts_.timeouts.answer() * (1 << late), links::answer_timeout_max);
     *answer = co_await environment_.host.call(
-        leader, announce_method, std::move(request), asked + patience);
+        leader, announce_method, std::move(request), asked + timeout);
     if (*answer || answer->error().kind() != ErrorKind::timeout)
         late_answers_.erase(leader);
     else
@@ -134,8 +135,8 @@ TimePoint Following::overdue_at(const PeerId& leader, Duration silence) const {
 
 // Silence means less where the answers of all leaders come late.
 Duration Following::silence_of_the_dead() const {
-    const Duration patience = parts_.patience.with_answer();
-    return std::clamp<Duration>(answers_in_ * 3 / 2, patience / silence_share_least, patience);
+    const Duration timeout = parts_.timeouts.answer();
+    return std::clamp<Duration>(answers_in_ * 3 / 2, timeout / silence_share_least, timeout);
 }
 
 Task<void> Following::until_overdue(PeerId leader) {
@@ -149,7 +150,7 @@ Task<void> Following::until_overdue(PeerId leader) {
 // With forty members who each look four times a second a slow leader's link has little left for the
 // averages, which tell that the round goes on. One whose connection is lost is asked at once.
 Task<void> Following::pause_following(consensus::Base base, PeerId leader) {
-    const TimePoint until = environment_.now() + parts_.patience.within_answer();
+    const TimePoint until = environment_.now() + parts_.timeouts.within_answer();
     Duration next = environment_.options.announce_interval;
     do {
         co_await parts_.open.pause(next);

@@ -38,7 +38,7 @@ class Following {
 
   private:
     void pass_over_if_idle(const consensus::Base& base, const PeerId& leader);
-    Duration patience_with_leader() const;
+    Duration timeout_with_leader() const;
     Task<void> ask_leader(PeerId leader, Bytes request, std::shared_ptr<Result<Bytes>> answer);
     Task<void> until_overdue(PeerId leader);
     TimePoint overdue_at(const PeerId& leader, Duration silence) const;
@@ -47,7 +47,7 @@ class Following {
     bool awaits_averages(const consensus::Base& base) const;
 
     RoundParts& parts_;
-    const Environment& environment_;
+    const RoundEnvironment& environment_;
     consensus::ConsensusService& certificates_;
     std::vector<consensus::MemberInput> told_;           // what leaders have heard of us
     std::optional<std::pair<PeerId, TimePoint>> asked_;  // a leader that has not answered yet

@@ -57,10 +57,10 @@ class FollowingTest : public RoundTest {
         member_.begin(leader_.genesis());
         member_.hand_in({0, 4, 0}, done_);
     }
-    void say(Verdict verdict, std::string reason = {}) {
-        leader_.says = [verdict, reason](const Announce&) {
+    void say(AnnounceResult result, std::string reason = {}) {
+        leader_.says = [result, reason](const Announce&) {
             AnnounceReply reply;
-            reply.verdict = verdict;
+            reply.result = result;
             reply.reason = reason;
             return wire::encode(reply);
         };
@@ -98,7 +98,7 @@ TEST_F(FollowingTest, a_leader_that_begins_no_round_is_passed_over) {
 }
 
 TEST_F(FollowingTest, a_leader_that_refuses_is_suspected_with_its_reason) {
-    say(Verdict::refused, "your contribution is too long");
+    say(AnnounceResult::refused, "your contribution is too long");
     begin();
     EXPECT_TRUE(tells("it refused our announcement: your contribution is too long", 10s));
 }
@@ -110,7 +110,7 @@ TEST_F(FollowingTest, an_answer_that_cannot_be_read_makes_a_leader_suspect) {
 }
 
 TEST_F(FollowingTest, a_full_round_is_told_of_once_and_asked_for_again_after_a_pause) {
-    say(Verdict::full, "this round is full");
+    say(AnnounceResult::full, "this round is full");
     begin();
     ASSERT_TRUE(world_.run_until([&] { return leader_.heard.size() >= 3; }, 30s));
     for (std::size_t i = 1; i < 3; ++i)
@@ -126,14 +126,14 @@ TEST_F(FollowingTest, a_leader_that_is_behind_gets_the_certificates_that_we_have
                              ++got;
                              co_return Bytes{};
                          });
-    say(Verdict::i_am_behind);
+    say(AnnounceResult::i_am_behind);
     begin();
     EXPECT_TRUE(world_.run_until([&] { return got > 0; }, 10s));
     world_.run_task(certificates.stop());
 }
 
 TEST_F(FollowingTest, a_leader_that_sends_us_nothing_but_says_we_are_behind_is_loaded_from) {
-    say(Verdict::you_are_behind);
+    say(AnnounceResult::you_are_behind);
     begin();
     ASSERT_TRUE(world_.run_until([&] { return !member_.behind_of.empty(); }, 10s));
     EXPECT_EQ(member_.behind_of.front(), leaders_node_.id());

@@ -68,7 +68,7 @@ Duration GatherPhase::time_for_newcomers() {
 
 void GatherPhase::tick() {
     const auto peers = static_cast<double>(environment_.roster.live_trainers().size());
-    served_.look(
+    served_.observe(
         environment_.host.traffic().sent_bytes, environment_.now(), peers * talk_bytes_per_s);
 }
 
@@ -81,7 +81,7 @@ bool GatherPhase::are_enough(const Gathered& gathered) const {
 }
 
 // With few, longer: those who are missing may still wait for a leader that has just failed.
-Duration GatherPhase::patience(bool enough) const {
+Duration GatherPhase::timeout(bool enough) const {
     const Duration usual = parts_.open.usual_deadline();
     const Duration micro_batch =
         from_seconds(std::clamp(environment_.roster.micro_batch_s(), 0.0, 60.0));
@@ -99,7 +99,7 @@ bool GatherPhase::is_proved(const PeerId& peer, const consensus::Base& base) con
 
 // Have the others waited for longer than an answer takes?
 bool GatherPhase::delays_others() const {
-    return since_ && environment_.now() > *since_ + parts_.patience.with_answer();
+    return since_ && environment_.now() > *since_ + parts_.timeouts.answer();
 }
 
 bool GatherPhase::may_be_waited_for(const PeerId& peer, const consensus::Base& base) {
@@ -112,7 +112,7 @@ bool GatherPhase::may_be_waited_for(const PeerId& peer, const consensus::Base& b
     return newcomers_.waits_for(peer, base.previous, base.voters.size(), environment_.now());
 }
 
-GatherPhase::Gathered GatherPhase::look(const consensus::Base& base) {
+GatherPhase::Gathered GatherPhase::assess(const consensus::Base& base) {
     Gathered gathered;
     for (const auto& [peer, announced] : parts_.announcements.fresh(base)) {
         const std::uint64_t brought = announced->announce.input.weight_max();
@@ -138,7 +138,7 @@ GatherPhase::Gathered GatherPhase::look(const consensus::Base& base) {
                       [&base](const PeerId& peer) { return !base.is_voter(peer); });
     gathered.missing_proved = static_cast<std::size_t>(std::ranges::count_if(
         gathered.missing, [&](const PeerId& peer) { return is_proved(peer, base); }));
-    if (gathered.brought == 0) look_for_others(gathered, base);
+    if (gathered.brought == 0) find_others(gathered, base);
     return gathered;
 }
 
@@ -146,7 +146,7 @@ GatherPhase::Gathered GatherPhase::look(const consensus::Base& base) {
 bool GatherPhase::makes_a_step(const consensus::Base& base) const {
     if (!base.protection.rules.on || leaves_out_minimum(environment_.options.bugs, base))
         return true;
-    consensus::Plan plan;
+    consensus::RoundPlan plan;
     const auto add = [&](const PeerId& peer, const consensus::MemberInput& input) {
         consensus::PlanMember member;
         member.peer = peer;
@@ -162,7 +162,7 @@ bool GatherPhase::makes_a_step(const consensus::Base& base) const {
 
 // Others live, but none who brings anything has announced, and these are not known to stand here:
 // they are about to, or will be when they have the state.
-void GatherPhase::look_for_others(Gathered& gathered, const consensus::Base& base) {
+void GatherPhase::find_others(Gathered& gathered, const consensus::Base& base) {
     const std::vector<PeerId> loading = environment_.roster.newcomers();
     gathered.loading = !loading.empty();
     for (const PeerId& peer : environment_.roster.live_trainers()) {
@@ -198,7 +198,7 @@ Task<void> GatherPhase::gather(consensus::Base base) {
     average_takes_ = Duration(0);
     const Duration of_newcomers = base.voters.size() == 1 ? time_for_newcomers() : Duration(0);
     for (;;) {
-        const Gathered gathered = look(base);
+        const Gathered gathered = assess(base);
         if (gathered.weight == 0)
             since_.reset();
         else if (!since_)
@@ -213,7 +213,7 @@ Task<void> GatherPhase::gather(consensus::Base base) {
         // Newcomers alone make no step; but those who follow us must not take us for gone.
         const bool waits = some || !parts_.open.input() || !gathered.weighs;
         const bool enough = gathered.weighs && are_enough(gathered);
-        const Duration usual = waits ? patience(enough) : Duration(0);
+        const Duration usual = waits ? timeout(enough) : Duration(0);
         was_lonely = lonely && of_newcomers > usual;
         const Duration time = lonely ? std::max(usual, of_newcomers) : usual;
         limit_ = since_ ? *since_ + time : TimePoint::never();

@@ -40,20 +40,20 @@ class GatherPhase final : public Phase {
     };
 
     Task<void> gather(consensus::Base base);
-    Gathered look(const consensus::Base& base);
+    Gathered assess(const consensus::Base& base);
     bool makes_a_step(const consensus::Base& base) const;
     bool is_proved(const PeerId& peer, const consensus::Base& base) const;
     bool delays_others() const;
     bool may_be_waited_for(const PeerId& peer, const consensus::Base& base);
-    void look_for_others(Gathered& gathered, const consensus::Base& base);
+    void find_others(Gathered& gathered, const consensus::Base& base);
     void give_up_waiting(const Gathered& gathered, Duration waited);
     bool are_enough(const Gathered& gathered) const;
-    Duration patience(bool enough) const;
+    Duration timeout(bool enough) const;
     Duration time_for_newcomers();
     bool others_follow_another(const consensus::Base& base) const;
 
     RoundParts& parts_;
-    const Environment& environment_;
+    const RoundEnvironment& environment_;
     TimePoint limit_ = TimePoint::never();
     // When those who are missing began to be late; nothing: nobody brings anything yet.
     std::optional<TimePoint> since_;

@@ -10,15 +10,15 @@ constexpr int quorum_timeouts_at_most = 3;
 
 }  // namespace
 
-LeaderElection::LeaderElection(const Environment& environment,
+LeaderElection::LeaderElection(const RoundEnvironment& environment,
                                const consensus::PeerScore& scores,
-                               const links::Patience& patience,
+                               const links::Timeouts& timeouts,
                                OpenRound& open,
                                const consensus::Acceptor& acceptor,
                                events::Complaints& complaints)
     : environment_(environment),
       scores_(scores),
-      patience_(patience),
+      timeouts_(timeouts),
       open_(open),
       acceptor_(acceptor),
       complaints_(complaints) {}
@@ -61,7 +61,7 @@ bool LeaderElection::slept() const { return environment_.now() - awake_at_ > sle
 bool LeaderElection::quorum_is_lost() const {
     if (!open_.wanted_since() || slept()) return false;
     const Duration waited = environment_.now() - *open_.wanted_since();
-    const Duration timeout = quorum_patience(environment_, patience_);
+    const Duration timeout = quorum_timeout(environment_, timeouts_);
     if (waited <= timeout || environment_.roster.loads_state()) return false;
     return !consensus::lives(environment_.roster, environment_.ledger.base()) ||
            waited > timeout * quorum_timeouts_at_most;
@@ -79,7 +79,7 @@ bool LeaderElection::may_follow(const consensus::Decision& branch) const {
     if (base.protection.rules.on && !consensus::names_quorum(branch, base)) return false;
     const Duration waited =
         open_.wanted_since() ? environment_.now() - *open_.wanted_since() : Duration(0);
-    return waited > quorum_patience(environment_, patience_);
+    return waited > quorum_timeout(environment_, timeouts_);
 }
 
 std::optional<PeerId> LeaderElection::pick(const consensus::Base& base) const {

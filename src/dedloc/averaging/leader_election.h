@@ -16,17 +16,17 @@ namespace dedloc::averaging {
 
 // How long a leader that failed is passed over. Shorter than a usual step, so that nobody is lost.
 inline constexpr Duration suspicion_of_leaders = 3s;
-// One whose plans or proposals break the protocol, or whose rounds nobody agrees to: mostly longer
-// than the step.
+// A leader whose plans or proposals break the protocol, or whose rounds nobody agrees to: mostly
+// longer than the step.
 inline constexpr Duration suspicion_of_liars = 30s;
 // A leader may have so many rounds in a step that were complete before it began another one.
 inline constexpr int fruitless_rounds_max = 2;
 
 class LeaderElection {
   public:
-    LeaderElection(const Environment& environment,
+    LeaderElection(const RoundEnvironment& environment,
                    const consensus::PeerScore& scores,
-                   const links::Patience& patience,
+                   const links::Timeouts& timeouts,
                    OpenRound& open,
                    const consensus::Acceptor& acceptor,
                    events::Complaints& complaints);
@@ -39,8 +39,9 @@ class LeaderElection {
     void pass_over(const PeerId& peer);
     // A leader that sends such a plan brings no round about: the next one is asked at once.
     void refuse_plan(const PeerId& leader, const Error& why);
-    // Its round was complete, and it begins another one: voters refuse it, perhaps for what it does
-    // that members cannot see. Members that stayed with it would leave the next leader alone.
+    // The leader's round was complete, and it begins another one: voters refuse it, perhaps for
+    // what it does that members cannot see. Members that stayed with it would leave the next leader
+    // alone.
     void was_fruitless(const PeerId& leader);
     // Connected. A process that is killed loses its connections, long before it has failed to
     // answer anything.
@@ -60,13 +61,13 @@ class LeaderElection {
     }
 
     // To be called often: a machine that was asleep has not looked at the clock.
-    void look_at_clock() { awake_at_ = environment_.now(); }
+    void check_clock() { awake_at_ = environment_.now(); }
     bool slept() const;
 
   private:
-    const Environment& environment_;
+    const RoundEnvironment& environment_;
     const consensus::PeerScore& scores_;
-    const links::Patience& patience_;
+    const links::Timeouts& timeouts_;
     OpenRound& open_;
     const consensus::Acceptor& acceptor_;
     events::Complaints& complaints_;

@@ -50,7 +50,7 @@ struct Announce {
 // A peer for which a leader has no room asks it again after so long, in case somebody leaves.
 inline constexpr Duration full_round_pause = std::chrono::seconds(2);
 
-enum class Verdict : std::uint32_t {
+enum class AnnounceResult : std::uint32_t {
     accepted = 0,
     redirect = 1,        // `leader` is the one to ask
     you_are_behind = 2,  // `certificates` follow yours, or none if yours is too old or foreign
@@ -60,13 +60,13 @@ enum class Verdict : std::uint32_t {
 };
 
 struct AnnounceReply {
-    Verdict verdict = Verdict::accepted;
+    AnnounceResult result = AnnounceResult::accepted;
     PeerId leader;
     std::vector<Bytes> certificates;
     std::string reason;
     std::uint32_t round_ms = 0;  // of a round that is under way; who is not in it knows how long
 
-    DEDLOC_FIELDS(verdict, leader, (certificates, consensus::certificates_max), reason, round_ms)
+    DEDLOC_FIELDS(result, leader, (certificates, consensus::certificates_max), reason, round_ms)
 };
 
 }  // namespace dedloc::averaging

@@ -1,5 +1,5 @@
 // NewcomerWaits: which of those who have brought nothing yet a leader waits for. Identities cost
-// nothing, and one that announces a step and never comes would cost each step its patience.
+// nothing, and one that announces a step and never comes would cost each step its timeout.
 //
 // Each is waited for in a few rounds, and of all together in a few at once and one in a while: a
 // newcomer with a slow line needs only one round to show that it is worth more. Newcomers that come
@@ -55,7 +55,7 @@ class NewcomerWaits {
     bool waits_while_loading(const PeerId& peer, TimePoint now) {
         if (loading_.size() >= peers_most && !loading_.contains(peer)) loading_.clear();
         const auto [entry, is_new] = loading_.try_emplace(peer, now);
-        if (is_new && !minutes_.take(now)) entry->second = now - loading_for;
+        if (is_new && !minutes_.acquire(now)) entry->second = now - loading_for;
         return now < entry->second + loading_for;
     }
 
@@ -72,7 +72,7 @@ class NewcomerWaits {
     // Takes the tokens of one round, one for each leader, or as many as are left; returns how many.
     std::size_t take(std::size_t leaders, TimePoint now) {
         std::size_t taken = 0;
-        while (taken < leaders && rounds_.take(now)) ++taken;
+        while (taken < leaders && rounds_.acquire(now)) ++taken;
         return taken;
     }
 

@@ -14,7 +14,7 @@ Digest decision_number(std::uint64_t number) {
     return security::sha256(as_bytes(std::to_string(number)));
 }
 
-TEST(NewcomerWaits, a_new_identity_a_step_costs_few_steps_their_patience) {
+TEST(NewcomerWaits, a_new_identity_a_step_costs_few_steps_their_timeout) {
     NewcomerWaits waits;
     std::size_t waited = 0;
     constexpr std::uint64_t steps = 1000;  // of a second
@@ -57,7 +57,7 @@ TEST(NewcomerWaits, coming_in_time_once_buys_no_more_than_a_first_day) {
     EXPECT_EQ(waited, 3u + 4u);
 }
 
-// It loads for ever, over a line that is slower than the steps are made.
+// The newcomer loads for ever, over a line that is slower than the steps are made.
 TEST(NewcomerWaits, one_without_a_state_slows_nobody_for_longer_than_a_minute) {
     NewcomerWaits waits;
     const PeerId slow = security::toy_peer_id(1);

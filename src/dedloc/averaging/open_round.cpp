@@ -48,7 +48,7 @@ void OpenRound::learn_pace(bool undisturbed) {
 
 Duration OpenRound::usual_deadline() const {
     return std::clamp<Duration>(
-        std::max(pace_.usual() * usual_rounds_at_most, patience_.newest_round()),
+        std::max(pace_.usual() * usual_rounds_at_most, timeouts_.newest_round()),
         environment_.options.deadline_min,
         environment_.options.deadline_max);
 }

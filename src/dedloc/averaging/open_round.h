@@ -21,8 +21,8 @@ class OpenRound {
   public:
     using OnWanted = std::function<void(std::optional<TimePoint> since)>;
 
-    OpenRound(const Environment& environment, const links::Patience& patience)
-        : environment_(environment), patience_(patience), changed_(environment.node.executor) {}
+    OpenRound(const RoundEnvironment& environment, const links::Timeouts& timeouts)
+        : environment_(environment), timeouts_(timeouts), changed_(environment.node.executor) {}
     // Is told since when a round is wanted, for branches.
     void on_wanted(OnWanted listener) { on_wanted_ = std::move(listener); }
 
@@ -65,8 +65,8 @@ class OpenRound {
     double computing_s() const;
 
   private:
-    const Environment& environment_;
-    const links::Patience& patience_;
+    const RoundEnvironment& environment_;
+    const links::Timeouts& timeouts_;
     OnWanted on_wanted_;
     std::shared_ptr<const allreduce::RoundInput> input_;
     TimePoint handed_in_at_;

@@ -4,7 +4,7 @@
 
 namespace dedloc::averaging {
 
-OwnLink::OwnLink(const Environment& environment, std::function<bool()> idle)
+OwnLink::OwnLink(const RoundEnvironment& environment, std::function<bool()> idle)
     : environment_(environment),
       caps_{environment.options.upload_max, environment.options.download_max},
       probe_(environment.node, environment.host, probe_options(environment, std::move(idle))) {}

@@ -35,7 +35,7 @@ struct LinkCaps {
 class OwnLink {
   public:
     // `idle`: is this peer in no round?
-    OwnLink(const Environment& environment, std::function<bool()> idle);
+    OwnLink(const RoundEnvironment& environment, std::function<bool()> idle);
 
     Task<void> run() { return probe_.run(); }
     // Somebody else's probe.
@@ -59,7 +59,7 @@ class OwnLink {
     void learn_from(const std::shared_ptr<allreduce::Exchange>& newest, const OpenRound& open);
 
   private:
-    const Environment& environment_;
+    const RoundEnvironment& environment_;
     LinkCaps caps_;
     links::BandwidthProbe probe_;
     int probes_before_ = 0;  // when we were left out

@@ -23,7 +23,7 @@ void PartsService::start() {
 
 Task<Result<Bytes>> PartsService::on_repair(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(environment_.gate(from));
-    Result<Bytes> taken = exchanges_.take_repair(from, request);
+    Result<Bytes> taken = exchanges_.receive_repair(from, request);
     if (!taken) complaints_.add_if_broken(from, environment_.now(), taken.error());
     co_return taken;
 }
@@ -38,15 +38,15 @@ Task<void> PartsService::on_parts(std::unique_ptr<p2p::MessageStream> owned) {
     co_await exchanges_.serve(std::move(owned));
 }
 
-Result<SignedPlan> read_plan(const Environment& environment,
+Result<SignedPlan> read_plan(const RoundEnvironment& environment,
                              const PeerId& from,
                              ByteView request,
                              bool needs_state) {
     const auto message = wire::decode<allreduce::Signed>(request);
     if (!message) return consensus::unreadable("plan");
-    auto decoded = wire::decode<consensus::Plan>(message->payload);
+    auto decoded = wire::decode<consensus::RoundPlan>(message->payload);
     if (!decoded) return consensus::unreadable("plan");
-    const consensus::Plan& plan = *decoded;
+    const consensus::RoundPlan& plan = *decoded;
     const consensus::Base& base = environment.ledger.base();
     const bool on_our_state = base.state && plan.state == *base.state;
     if (plan.run != base.run || plan.previous != base.previous || plan.instance != base.instance ||

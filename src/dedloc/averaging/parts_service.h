@@ -14,7 +14,7 @@ namespace dedloc::averaging {
 
 class PartsService {
   public:
-    PartsService(const Environment& environment,
+    PartsService(const RoundEnvironment& environment,
                  allreduce::Exchanges& exchanges,
                  events::Complaints& complaints)
         : environment_(environment),
@@ -30,20 +30,20 @@ class PartsService {
     Task<Result<Bytes>> on_fetch(PeerId from, Bytes request);
     Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
 
-    const Environment& environment_;
+    const RoundEnvironment& environment_;
     allreduce::Exchanges& exchanges_;
     events::Complaints& complaints_;
     p2p::Handlers handlers_;
 };
 
 struct SignedPlan {
-    consensus::Plan plan;
+    consensus::RoundPlan plan;
     Digest digest;
 };
 
 // Reads a plan for the step that is open here, and on our state if it `needs_state`; signed by its
 // leader. Errors: peer_broke_protocol; conflict: it is for another step.
-Result<SignedPlan> read_plan(const Environment& environment,
+Result<SignedPlan> read_plan(const RoundEnvironment& environment,
                              const PeerId& from,
                              ByteView request,
                              bool needs_state);

@@ -7,15 +7,15 @@
 namespace dedloc::averaging {
 
 Task<PhaseEnd> PlanPhase::begin(std::shared_ptr<Attempt> attempt) {
-    PlanQuestion question{.base = attempt->base,
-                          .ballot = attempt->ballot,
-                          .me = environment_.me(),
-                          .options = environment_.options,
-                          .announces = announces_for(attempt->base),
-                          .computing_s = parts_.open.computing_s(),
-                          .usual_round = parts_.open.usual_round(),
-                          .average_takes = attempt->average_takes,
-                          .last_came = last_came(attempt->base)};
+    RoundQuestion question{.base = attempt->base,
+                           .ballot = attempt->ballot,
+                           .me = environment_.me(),
+                           .options = environment_.options,
+                           .announces = announces_for(attempt->base),
+                           .computing_s = parts_.open.computing_s(),
+                           .usual_round = parts_.open.usual_round(),
+                           .average_takes = attempt->average_takes,
+                           .last_came = last_came(attempt->base)};
     for (const auto& [peer, announce] : question.announces)
         if (!parts_.scores.may_own(peer) ||
             parts_.exchanges.state().failed_owners.broke_protocol(peer, environment_.now()))
@@ -60,7 +60,7 @@ std::map<PeerId, Announce> PlanPhase::announces_for(const consensus::Base& base)
     return announces;
 }
 
-std::shared_ptr<allreduce::Exchange> PlanPhase::send_plan(consensus::Plan plan) {
+std::shared_ptr<allreduce::Exchange> PlanPhase::send_plan(consensus::RoundPlan plan) {
     allreduce::Signed message;
     message.payload = wire::encode(plan);
     if (plan.members.size() > 1) {

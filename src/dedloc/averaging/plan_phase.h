@@ -18,10 +18,10 @@ class PlanPhase final : public Phase {
   private:
     std::map<PeerId, Announce> announces_for(const consensus::Base& base) const;
     std::optional<LastToCome> last_came(const consensus::Base& base) const;
-    std::shared_ptr<allreduce::Exchange> send_plan(consensus::Plan plan);
+    std::shared_ptr<allreduce::Exchange> send_plan(consensus::RoundPlan plan);
 
     RoundParts& parts_;
-    const Environment& environment_;
+    const RoundEnvironment& environment_;
 };
 
 }  // namespace dedloc::averaging

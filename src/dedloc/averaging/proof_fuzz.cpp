@@ -8,8 +8,8 @@
 //
 #include <cstdlib>
 
-#include "dedloc/averaging/docket.h"
 #include "dedloc/averaging/double_votes.h"
+#include "dedloc/averaging/pending_orders.h"
 #include "dedloc/averaging/round_proof.h"
 #include "dedloc/runtime/work_in_place.h"
 #include "dedloc/security/constant_verifier_testing.h"
@@ -32,11 +32,11 @@ std::optional<Message> read(ByteView bytes) {
 }
 
 // A plan and a draw of it, as evidence has them, with all signatures taken for true.
-void look_at_evidence(ByteView bytes) {
+void check_evidence(ByteView bytes) {
     const auto evidence = read<Evidence>(bytes);
     if (!evidence) return;
     const security::ConstantVerifier trusting(true);
-    const auto plan = wire::decode<consensus::Plan>(evidence->plan);
+    const auto plan = wire::decode<consensus::RoundPlan>(evidence->plan);
     if (!plan || evidence->proof.size() != 1) return;
     const Proof& proof = evidence->proof.front();
     if (!check_draw(trusting, *plan, proof.draw)) return;
@@ -45,7 +45,7 @@ void look_at_evidence(ByteView bytes) {
     (void)rows_of(trusting, *plan, proof);
 }
 
-void judge(ByteView bytes) {
+void check_all(ByteView bytes) {
     if (bytes.size() < 2) return;
     robust::Order order;
     order.offence = static_cast<robust::Offence>(bytes[0] % 12);
@@ -54,7 +54,7 @@ void judge(ByteView bytes) {
     const ByteView evidence = bytes.subspan(2);
     order.evidence = security::sha256(evidence);
     if (const auto read = wire::decode<Evidence>(evidence))
-        if (const auto plan = wire::decode<consensus::Plan>(read->plan);
+        if (const auto plan = wire::decode<consensus::RoundPlan>(read->plan);
             plan && !plan->members.empty())
             order.subject = plan->members.front().peer;
     runtime::WorkInPlace workers;
@@ -91,17 +91,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             (void)read<ShownInput>(said);
             break;
         case 7:
-            look_at_evidence(said);
+            check_evidence(said);
             break;
         case 8: {
             DoubleVotes votes;
             const security::ConstantVerifier trusting(true);
-            (void)votes.look_at(trusting, 1, said);
-            (void)votes.look_at(trusting, 1, said);
+            (void)votes.inspect(trusting, 1, said);
+            (void)votes.inspect(trusting, 1, said);
             break;
         }
         default:
-            judge(said);
+            check_all(said);
     }
     return 0;
 }

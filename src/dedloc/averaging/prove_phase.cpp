@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "dedloc/robust/cases.h"
+#include "dedloc/robust/recheck.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/wire/message.h"
 
@@ -16,7 +16,7 @@ constexpr int nonces_share = 4;
 }  // namespace
 
 TimePoint ProvePhase::deadline(const Attempt& attempt) const {
-    const TimePoint least = environment_.now() + parts_.patience.answer_after_work();
+    const TimePoint least = environment_.now() + parts_.timeouts.answer_after_work();
     return attempt.exchange ? std::max(attempt.exchange->round_deadline(), least) : least;
 }
 
@@ -54,9 +54,9 @@ Task<void> ProvePhase::ask(std::shared_ptr<OpenProof> open,
                            std::shared_ptr<Heard> heard) {
     const PeerId peer = open->plan().members[member].peer;
     const bool weightless = open->plan().members[member].weightless;
-    const TimePoint least = environment_.now() + parts_.patience.answer_after_work();
+    const TimePoint least = environment_.now() + parts_.timeouts.answer_after_work();
     // A member that weighs nothing must not delay the others.
-    const TimePoint until = weightless ? environment_.now() + parts_.patience.with_answer()
+    const TimePoint until = weightless ? environment_.now() + parts_.timeouts.answer()
                                        : std::max(open->exchange->round_deadline(), least);
     auto reply = co_await environment_.host.call(peer, method, std::move(message), until);
     if (weightless && !reply) weightless_.failed(peer, environment_.now());
@@ -90,15 +90,15 @@ Task<std::shared_ptr<ProvePhase::Heard>> ProvePhase::show(std::shared_ptr<OpenPr
     Bytes message = wire::encode(table);
     const auto own = std::make_shared<Objections>();
     std::vector<Task<void>> besides;
-    besides.push_back(look_at_table(open, std::move(table), own));
+    besides.push_back(check_table(open, std::move(table), own));
     auto heard = co_await ask_all(open, table_method, std::move(message), std::move(besides));
     heard->emplace(*open->exchange->own_place(), std::move(*own));
     co_return heard;
 }
 
-Task<void> ProvePhase::look_at_table(std::shared_ptr<OpenProof> open,
-                                     Table table,
-                                     std::shared_ptr<Objections> own) {
+Task<void> ProvePhase::check_table(std::shared_ptr<OpenProof> open,
+                                   Table table,
+                                   std::shared_ptr<Objections> own) {
     *own = co_await prover_.object(std::move(open), std::move(table));
 }
 
@@ -132,7 +132,7 @@ std::vector<std::uint32_t> ProvePhase::without_nonce(const OpenProof& open) cons
 Task<bool> ProvePhase::nonces(std::shared_ptr<OpenProof> open) {
     const Duration share = std::chrono::milliseconds(open->plan().round_ms) / nonces_share;
     const TimePoint until =
-        environment_.now() + std::max<Duration>(share, parts_.patience.with_answer());
+        environment_.now() + std::max<Duration>(share, parts_.timeouts.answer());
     while (!without_nonce(*open).empty() && environment_.now() < until)
         (void)co_await prover_.changed().wait_until(environment_.node.clock, until);
     Table table;
@@ -146,7 +146,7 @@ Task<bool> ProvePhase::nonces(std::shared_ptr<OpenProof> open) {
                 check_reveal(environment_.verifier, open->plan(), reveal))
                 open->reveals.try_emplace(reveal.member, reveal);
     if (without_nonce(*open).empty()) co_return true;
-    charge_by_testimonies(*open, *heard);
+    report_by_testimonies(*open, *heard);
     co_return false;
 }
 
@@ -174,8 +174,8 @@ Task<bool> ProvePhase::rows(std::shared_ptr<OpenProof> open, std::shared_ptr<Pro
     for (const auto& [member, objections] : *heard)
         for (const SignedBy& answer : objections.answer)
             if (answer.member == member) take(answer);
-    charge_two_commitments(*open, *heard);
-    charge_by_testimonies(*open, *heard);
+    report_two_commitments(*open, *heard);
+    report_by_testimonies(*open, *heard);
     const std::vector<std::uint32_t> contradicting = contradicting_owners(proof->draw);
     // Where no second commitment explains it, that one reduces nothing for a while.
     for (const std::uint32_t owner : contradicting)
@@ -202,7 +202,7 @@ Task<void> ProvePhase::complete_rows(std::shared_ptr<OpenProof> open,
             for (const SignedBy& answer : objections.answer)
                 if (rows_of(environment_.verifier, open->plan(), proof->draw, answer))
                     answers.try_emplace(answer.member, answer);
-        charge_by_testimonies(*open, *second);
+        report_by_testimonies(*open, *second);
     }
     for (auto& [member, answer] : answers) proof->answers.push_back(std::move(answer));
 }
@@ -220,9 +220,9 @@ Task<bool> ProvePhase::objections(std::shared_ptr<OpenProof> open,
     for (const auto& [member, said] : *heard)
         for (const SignedBy& accusation : said.accusations) {
             if (accusation.member != member || !right) continue;
-            Judgement judgement = co_await judge_.of_row(open, proof, accusation);
-            right = judgement.is_clear();
-            if (!right) co_await settle(open, std::move(judgement));
+            ProofFindings findings = co_await checker_.of_row(open, proof, accusation);
+            right = findings.is_clear();
+            if (!right) co_await settle(open, std::move(findings));
         }
     co_return right;
 }
@@ -234,19 +234,19 @@ Task<bool> ProvePhase::sums(std::shared_ptr<OpenProof> open,
     for (std::size_t place = 0; place < owners.size(); ++place) {
         const auto column = column_of(table, place, open->plan().members.size());
         if (open->rows->check_sums(owners[place], column)) continue;
-        Judgement judgement = co_await judge_.of_owner(open, proof, owners[place]);
-        if (judgement.is_clear()) continue;
-        co_await settle(open, std::move(judgement));
+        ProofFindings findings = co_await checker_.of_owner(open, proof, owners[place]);
+        if (findings.is_clear()) continue;
+        co_await settle(open, std::move(findings));
         co_return environment_.options.bugs.rows_unchecked;
     }
     co_return true;
 }
 
 // Others may be shown what nobody shows us.
-Task<void> ProvePhase::settle(std::shared_ptr<OpenProof> open, Judgement judgement) {
-    for (Charge& each : judgement.charges) docket_.add(std::move(each));
-    if (judgement.unshown.empty()) co_return;
-    const Testimony question = judgement.unshown.front();
+Task<void> ProvePhase::settle(std::shared_ptr<OpenProof> open, ProofFindings findings) {
+    for (ProposedOrder& each : findings.orders) pending_orders_.add(std::move(each));
+    if (findings.unshown.empty()) co_return;
+    const Testimony question = findings.unshown.front();
     Table table;
     table.plan = open->exchange->digest();
     table.draw = open->draw_digest;
@@ -269,17 +269,17 @@ Task<void> ProvePhase::settle(std::shared_ptr<OpenProof> open, Judgement judgeme
         std::erase_if(about.statements,
                       [member](const SignedBy& statement) { return statement.member == member; });
         if (about.statements.size() < robust::findings_needed(base.voters.size())) continue;
-        docket_.add(charge(base,
-                           open->plan().members[member].peer,
-                           robust::OrderKind::eliminate,
-                           robust::Offence::unjudged,
-                           about));
+        pending_orders_.add(propose_order(base,
+                                          open->plan().members[member].peer,
+                                          robust::OrderKind::eliminate,
+                                          robust::Offence::unjudged,
+                                          about));
     }
 }
 
-// ---- charges ------------------------------------------------------------------------------------
+// ---- orders ------------------------------------------------------------------------------------
 
-void ProvePhase::charge_two_commitments(const OpenProof& open, const Heard& heard) {
+void ProvePhase::report_two_commitments(const OpenProof& open, const Heard& heard) {
     for (const auto& [member, said] : heard)
         for (const SecondCommitment& other : said.commitments) {
             const auto first = open.reveals.find(other.member);
@@ -292,15 +292,15 @@ void ProvePhase::charge_two_commitments(const OpenProof& open, const Heard& hear
             Evidence evidence;
             evidence.plan = wire::encode(open.plan());
             evidence.commitments = {{other.member, first->second.commitment}, other};
-            docket_.add(charge(environment_.ledger.base(),
-                               open.plan().members[other.member].peer,
-                               robust::OrderKind::ban,
-                               robust::Offence::two_commitments,
-                               evidence));
+            pending_orders_.add(propose_order(environment_.ledger.base(),
+                                              open.plan().members[other.member].peer,
+                                              robust::OrderKind::ban,
+                                              robust::Offence::two_commitments,
+                                              evidence));
         }
 }
 
-void ProvePhase::charge_by_testimonies(const OpenProof& open, const Heard& heard) {
+void ProvePhase::report_by_testimonies(const OpenProof& open, const Heard& heard) {
     std::map<std::uint32_t, Evidence> about;
     const consensus::Base& base = environment_.ledger.base();
     for (const auto& [member, said] : heard) {
@@ -319,11 +319,11 @@ void ProvePhase::charge_by_testimonies(const OpenProof& open, const Heard& heard
     for (auto& [subject, evidence] : about) {
         if (evidence.statements.size() < robust::findings_needed(base.voters.size())) continue;
         evidence.plan = wire::encode(open.plan());
-        docket_.add(charge(base,
-                           open.plan().members[subject].peer,
-                           robust::OrderKind::probation,
-                           robust::Offence::withheld,
-                           evidence));
+        pending_orders_.add(propose_order(base,
+                                          open.plan().members[subject].peer,
+                                          robust::OrderKind::probation,
+                                          robust::Offence::withheld,
+                                          evidence));
     }
 }
 

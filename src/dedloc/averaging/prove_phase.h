@@ -1,6 +1,6 @@
 // ProvePhase: the leader lets the members of a robust round prove their averages before anything is
-// decided: nonces, the draw, rows, objections. What does not hold is judged, and whoever is guilty
-// goes onto the docket; the attempt is then aborted, and the next one begins without them.
+// decided: nonces, the draw, rows, objections. What does not hold is checked, and a peer at fault
+// goes into the pending orders; the attempt is then aborted, and the next one begins without them.
 //
 // Round trips: nonces ½, rows 1, objections 1.
 #pragma once
@@ -11,22 +11,25 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/averaging/docket.h"
-#include "dedloc/averaging/judge.h"
+#include "dedloc/averaging/pending_orders.h"
 #include "dedloc/averaging/phase.h"
+#include "dedloc/averaging/proof_checker.h"
 #include "dedloc/averaging/weightless_waits.h"
 
 namespace dedloc::averaging {
 
 class ProvePhase final : public Phase {
   public:
-    ProvePhase(
-        RoundParts& parts, Prover& prover, Judge& judge, Docket& docket, EvidenceStore& store)
+    ProvePhase(RoundParts& parts,
+               Prover& prover,
+               ProofChecker& checker,
+               PendingOrders& pending_orders,
+               EvidenceStore& store)
         : parts_(parts),
           environment_(parts.environment),
           prover_(prover),
-          judge_(judge),
-          docket_(docket),
+          checker_(checker),
+          pending_orders_(pending_orders),
           store_(store) {}
 
     std::string_view name() const override { return "prove"; }
@@ -49,7 +52,7 @@ class ProvePhase final : public Phase {
     Task<bool> sums(std::shared_ptr<OpenProof> open,
                     std::shared_ptr<const Proof> proof,
                     const RowTable& table);
-    Task<void> settle(std::shared_ptr<OpenProof> open, Judgement judgement);
+    Task<void> settle(std::shared_ptr<OpenProof> open, ProofFindings findings);
     Task<std::shared_ptr<Heard>> ask_all(std::shared_ptr<OpenProof> open,
                                          std::string method,
                                          Bytes message,
@@ -58,9 +61,9 @@ class ProvePhase final : public Phase {
     Task<void> answer_draw(std::shared_ptr<OpenProof> open,
                            DrawMessage draw,
                            std::shared_ptr<std::optional<Result<Objections>>> own);
-    Task<void> look_at_table(std::shared_ptr<OpenProof> open,
-                             Table table,
-                             std::shared_ptr<Objections> own);
+    Task<void> check_table(std::shared_ptr<OpenProof> open,
+                           Table table,
+                           std::shared_ptr<Objections> own);
     Task<std::shared_ptr<Heard>> show(std::shared_ptr<OpenProof> open, Table table);
     Task<void> ask(std::shared_ptr<OpenProof> open,
                    std::uint32_t member,
@@ -69,14 +72,14 @@ class ProvePhase final : public Phase {
                    std::shared_ptr<Heard> heard);
     DrawMessage draw_of(const OpenProof& open) const;
     std::vector<std::uint32_t> without_nonce(const OpenProof& open) const;
-    void charge_two_commitments(const OpenProof& open, const Heard& heard);
-    void charge_by_testimonies(const OpenProof& open, const Heard& heard);
+    void report_two_commitments(const OpenProof& open, const Heard& heard);
+    void report_by_testimonies(const OpenProof& open, const Heard& heard);
 
     RoundParts& parts_;
-    const Environment& environment_;
+    const RoundEnvironment& environment_;
     Prover& prover_;
-    Judge& judge_;
-    Docket& docket_;
+    ProofChecker& checker_;
+    PendingOrders& pending_orders_;
     EvidenceStore& store_;
     WeightlessWaits weightless_;
 };

@@ -87,13 +87,13 @@ Task<void> Prover::reveal(std::shared_ptr<OpenProof> open) {
     close_to_latecomers(*exchange);
     const PeerId leader = exchange->plan().leader;
     if (leader == environment_.me()) {
-        (void)take_reveal(leader, *own);
+        (void)receive_reveal(leader, *own);
         co_return;
     }
     const Bytes message = wire::encode(*own);
     while (environment_.now() < end) {
         Bytes request = message;
-        const TimePoint deadline = environment_.now() + parts_.patience.with_answer();
+        const TimePoint deadline = environment_.now() + parts_.timeouts.answer();
         const auto taken =
             co_await environment_.host.call(leader, reveal_method, std::move(request), deadline);
         if (taken) co_return;
@@ -105,7 +105,7 @@ Task<Result<Bytes>> Prover::on_reveal(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(environment_.gate(from));
     const auto reveal = wire::decode<Reveal>(request);
     if (!reveal) co_return consensus::unreadable("nonce");
-    const Ok taken = take_reveal(from, *reveal);
+    const Ok taken = receive_reveal(from, *reveal);
     if (!taken) {
         parts_.complaints.add_if_broken(from, environment_.now(), taken.error());
         co_return taken.error();
@@ -113,7 +113,7 @@ Task<Result<Bytes>> Prover::on_reveal(PeerId from, Bytes request) {
     co_return Bytes{};
 }
 
-Ok Prover::take_reveal(const PeerId& from, const Reveal& reveal) {
+Ok Prover::receive_reveal(const PeerId& from, const Reveal& reveal) {
     const std::shared_ptr<OpenProof> open = find(reveal.plan);
     if (!open) return make_error(ErrorKind::not_found, "no such plan here");
     DEDLOC_TRY_VOID(check_reveal(environment_.verifier, open->plan(), reveal));
@@ -160,7 +160,7 @@ void Prover::note_contradictions(const OpenProof& open, const DrawMessage& draw,
 }
 
 Task<std::shared_ptr<const allreduce::ProofRows>> Prover::rows_for(
-    std::shared_ptr<const consensus::Plan> plan, DrawMessage draw) {
+    std::shared_ptr<const consensus::RoundPlan> plan, DrawMessage draw) {
     std::vector<allreduce::ReducedAverage> averages;
     for (const consensus::FinishedPart& header : draw.parts)
         averages.push_back({header, environment_.parts.find(header.digest)});
@@ -175,9 +175,9 @@ Task<std::shared_ptr<const allreduce::ProofRows>> Prover::rows_for(
 }
 
 Task<Result<Objections>> Prover::answer(std::shared_ptr<OpenProof> open, DrawMessage draw) {
-    const consensus::Plan& plan = open->plan();
+    const consensus::RoundPlan& plan = open->plan();
     DEDLOC_CO_TRY_VOID(check_draw(environment_.verifier, plan, draw));
-    const std::shared_ptr<const consensus::Plan> shared(open->exchange, &plan);
+    const std::shared_ptr<const consensus::RoundPlan> shared(open->exchange, &plan);
     const std::uint32_t me = *open->exchange->own_place();
     if (!plan.members[me].aggregator) {
         const Result<void> held = co_await averages_.hold(shared, draw.parts, plan.leader);
@@ -283,7 +283,7 @@ Task<Objections> Prover::object(std::shared_ptr<OpenProof> open, Table table) {
         Proof proof{*open->draw, std::move(table.answers)};
         auto rows = rows_of(environment_.verifier, open->plan(), proof);
         if (rows) {
-            co_await look_at_rows(open, *std::move(rows), objections);
+            co_await check_rows(open, *std::move(rows), objections);
             open->proof_digest = digest_of(proof);
             open->proof = std::move(proof);
         }
@@ -301,9 +301,9 @@ Task<Objections> Prover::object(std::shared_ptr<OpenProof> open, Table table) {
 }
 
 // As an owner: are the others' rows those of what they sent us?
-Task<void> Prover::look_at_rows(std::shared_ptr<OpenProof> open,
-                                RowTable table,
-                                std::shared_ptr<Objections> into) {
+Task<void> Prover::check_rows(std::shared_ptr<OpenProof> open,
+                              RowTable table,
+                              std::shared_ptr<Objections> into) {
     const std::uint32_t me = *open->exchange->own_place();
     const std::vector<std::uint32_t>& owners = open->rows->owners();
     const auto place = std::ranges::find(owners, me);
@@ -349,7 +349,7 @@ Task<bool> Prover::gives(std::shared_ptr<OpenProof> open,
     if (drawn && open->draw) ask.draw.push_back(*open->draw);
     Bytes request = wire::encode(ask);
     const PeerId peer = open->plan().members[member].peer;
-    const TimePoint deadline = environment_.now() + parts_.patience.with_answer();
+    const TimePoint deadline = environment_.now() + parts_.timeouts.answer();
     const auto reply =
         co_await environment_.host.call(peer, answer_method, std::move(request), deadline);
     if (!reply) co_return false;
@@ -413,7 +413,7 @@ Task<std::optional<allreduce::CommittedInput>> Prover::ask_input(std::shared_ptr
                                                                  PeerId peer,
                                                                  AskInput ask) {
     Bytes request = wire::encode(ask);
-    const TimePoint deadline = environment_.now() + parts_.patience.two_answers();
+    const TimePoint deadline = environment_.now() + parts_.timeouts.two_answers();
     const auto reply =
         co_await environment_.host.call(peer, input_method, std::move(request), deadline);
     if (!reply) co_return std::nullopt;

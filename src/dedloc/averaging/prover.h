@@ -1,6 +1,6 @@
 // Prover: a member's side of a robust round's proof (proof_messages.h): it reveals its nonce when
 // it holds every average, answers the draw with its rows, looks at the others' rows as an owner,
-// and shows inputs to judges.
+// and shows inputs to who checks a proof.
 //
 // Bounds: the proofs of the newest proofs_max plans are kept. Thread: the network thread; rows on
 // workers. Lifetime: stop() before destruction.
@@ -32,7 +32,7 @@ struct OpenProof {
     Digest proof_digest;
     bool counted_silent = false;  // those who gave nothing are counted once a plan
 
-    const consensus::Plan& plan() const { return exchange->plan(); }
+    const consensus::RoundPlan& plan() const { return exchange->plan(); }
 };
 
 class Prover {
@@ -57,7 +57,7 @@ class Prover {
                                                             std::uint32_t member);
     // Finds what allowed rows to be computed; the draw is one of the plan's.
     Task<std::shared_ptr<const allreduce::ProofRows>> rows_for(
-        std::shared_ptr<const consensus::Plan> plan, DrawMessage draw);
+        std::shared_ptr<const consensus::RoundPlan> plan, DrawMessage draw);
 
   private:
     Task<void> reveal(std::shared_ptr<OpenProof> open);
@@ -66,15 +66,15 @@ class Prover {
     Task<Result<Bytes>> on_table(PeerId from, Bytes request);
     Task<Result<Bytes>> on_answer(PeerId from, Bytes request);
     Task<Result<Bytes>> on_input(PeerId from, Bytes request);
-    Ok take_reveal(const PeerId& from, const Reveal& reveal);
+    Ok receive_reveal(const PeerId& from, const Reveal& reveal);
     Task<Result<Bytes>> objections_to_draw(std::shared_ptr<OpenProof> open, DrawMessage draw);
     void close_to_latecomers(allreduce::Exchange& exchange) const;
     std::optional<Reveal> own_reveal(const OpenProof& open) const;
     void note_contradictions(const OpenProof& open, const DrawMessage& draw, Objections& into);
     SignedBy testify(const OpenProof& open, const Testimony& testimony) const;
-    Task<void> look_at_rows(std::shared_ptr<OpenProof> open,
-                            RowTable table,
-                            std::shared_ptr<Objections> into);
+    Task<void> check_rows(std::shared_ptr<OpenProof> open,
+                          RowTable table,
+                          std::shared_ptr<Objections> into);
     Task<void> ask_missing(std::shared_ptr<OpenProof> open,
                            Table table,
                            std::shared_ptr<Objections> into);
@@ -87,7 +87,7 @@ class Prover {
                                                              AskInput ask);
 
     RoundParts& parts_;
-    const Environment& environment_;
+    const RoundEnvironment& environment_;
     CommitAverages& averages_;
     p2p::Handlers handlers_;
     std::map<Digest, std::shared_ptr<OpenProof>> open_;

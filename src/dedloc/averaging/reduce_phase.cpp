@@ -44,8 +44,8 @@ Task<void> ReducePhase::reduce(std::shared_ptr<allreduce::Exchange> exchange) {
                 environment_.now() + std::max<Duration>(left / 2, 150ms) + return_grace;
             continue;
         }
-        const TimePoint look = late ? environment_.now() + silence_look : silent_deadline;
-        const TimePoint next = std::min(look, exchange->round_deadline());
+        const TimePoint next_poll = late ? environment_.now() + silence_look : silent_deadline;
+        const TimePoint next = std::min(next_poll, exchange->round_deadline());
         (void)co_await exchange->changed().wait_until(environment_.node.clock, next);
     }
     co_await include_more(exchange, repairs + 1);
@@ -74,7 +74,7 @@ Task<void> ReducePhase::repair(std::shared_ptr<allreduce::Exchange> exchange,
                                std::vector<std::uint32_t> parts,
                                std::uint32_t number) {
     const std::set<std::uint32_t> failed = owners_of(*exchange, parts);
-    const consensus::Plan& plan = exchange->plan();
+    const consensus::RoundPlan& plan = exchange->plan();
     std::vector<PeerId> members;
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
         if (!failed.contains(i) && plan.members[i].peer != environment_.me())
@@ -88,7 +88,7 @@ void ReducePhase::send_repair(const std::shared_ptr<allreduce::Exchange>& exchan
                               const std::vector<std::uint32_t>& parts,
                               std::uint32_t number) {
     const std::set<std::uint32_t> failed = owners_of(*exchange, parts);
-    const consensus::Plan& plan = exchange->plan();
+    const consensus::RoundPlan& plan = exchange->plan();
     std::vector<std::uint32_t> owners;
     for (const std::uint32_t standby : plan.standby)
         if (!failed.contains(standby) &&

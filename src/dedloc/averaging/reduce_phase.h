@@ -34,7 +34,7 @@ class ReducePhase final : public Phase {
                      std::uint32_t number);
 
     RoundParts& parts_;
-    const Environment& environment_;
+    const RoundEnvironment& environment_;
 };
 
 }  // namespace dedloc::averaging

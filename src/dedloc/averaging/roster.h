@@ -23,7 +23,7 @@ class Roster : public consensus::Electorate {
     virtual bool is_believed(const PeerId&) const { return true; }
     // Live peers that could share a new branch, trainers only (not us).
     virtual std::vector<PeerId> live_trainers() const = 0;
-    // Those of them that have no state yet, or an old one.
+    // Members that have no state yet, or an old one.
     virtual std::vector<PeerId> newcomers() const { return {}; }
     // The longest micro-batch somebody expected is computing, seconds.
     virtual double micro_batch_s() const = 0;
@@ -38,7 +38,7 @@ class Roster : public consensus::Electorate {
 struct ProvedRound;  // round_proof.h
 
 // Is asked to act on what rounds find out. What people may want to know goes to events::Teller.
-class RoundListener : public consensus::Listener {
+class RoundListener : public consensus::ConsensusListener {
   public:
     // Others announce a round: hand in soon.
     virtual void round_wanted() = 0;

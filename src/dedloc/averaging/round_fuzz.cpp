@@ -23,11 +23,11 @@ namespace {
 constexpr std::uint32_t parts_looked_at = 16;  // a plan has thousands, and all are alike
 constexpr std::size_t chain_max = 8;
 
-std::uint32_t looked_at(const consensus::Plan& plan) {
+std::uint32_t looked_at(const consensus::RoundPlan& plan) {
     return std::min(parts_looked_at, static_cast<std::uint32_t>(plan.parts.size()));
 }
 
-void follow_the_routes(const consensus::Plan& plan) {
+void follow_the_routes(const consensus::RoundPlan& plan) {
     const allreduce::Routes routes(plan);
     const auto members = static_cast<std::uint32_t>(plan.members.size());
     for (std::uint32_t part = 0; part < looked_at(plan); ++part) {
@@ -43,7 +43,7 @@ void follow_the_routes(const consensus::Plan& plan) {
     DEDLOC_CHECK(routes.may_include(0, consensus::no_members(plan)));
 }
 
-void weigh(const consensus::Plan& plan, std::uint64_t count) {
+void weigh(const consensus::RoundPlan& plan, std::uint64_t count) {
     std::vector<const consensus::MemberInput*> all;
     for (const consensus::PlanMember& member : plan.members) all.push_back(&member.input);
     for (std::uint32_t part = 0; part < looked_at(plan); ++part) {
@@ -61,10 +61,10 @@ void weigh(const consensus::Plan& plan, std::uint64_t count) {
     }
 }
 
-void look_at_plan(ByteView bytes) {
-    const auto plan = wire::decode<consensus::Plan>(bytes);
+void inspect_plan(ByteView bytes) {
+    const auto plan = wire::decode<consensus::RoundPlan>(bytes);
     if (!plan) return;
-    allreduce::Options options;
+    allreduce::TransferOptions options;
     options.vector_count = consensus::vector_count(*plan);
     const bool sound = allreduce::check_plan(*plan, options).has_value();
     if (!sound) return;
@@ -111,7 +111,7 @@ void account_for(const consensus::Ledger& ledger, const consensus::Decision& dec
     }
 }
 
-void look_at_chain(ByteView bytes, bool follows) {
+void check_chain(ByteView bytes, bool follows) {
     const auto reply = wire::decode<consensus::CertificatesReply>(bytes);
     if (!reply || reply->certificates.empty()) return;
     // The numbers of a chain are here to be looked at, not its signatures (certificate_fuzz.cpp).
@@ -141,8 +141,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (size == 0) return 0;
     const ByteView said(data + 1, size - 1);
     if (data[0] % 4 == 0)
-        look_at_plan(said);
+        inspect_plan(said);
     else
-        look_at_chain(said, /*follows=*/data[0] % 4 != 1);
+        check_chain(said, /*follows=*/data[0] % 4 != 1);
     return 0;
 }

@@ -20,7 +20,7 @@ Announce own_announcement(const RoundParts& parts, const consensus::Base& base) 
 }
 
 std::shared_ptr<allreduce::Exchange> begin_exchange(RoundParts& parts,
-                                                    consensus::Plan plan,
+                                                    consensus::RoundPlan plan,
                                                     const Digest& digest) {
     auto exchange = parts.exchanges.begin(std::move(plan), digest, parts.open.input());
     if (parts.on_exchange) parts.on_exchange(exchange);
@@ -30,7 +30,7 @@ std::shared_ptr<allreduce::Exchange> begin_exchange(RoundParts& parts,
 }
 
 Task<void> send(const RoundParts& parts, PeerId peer, std::string method, Bytes message) {
-    const TimePoint deadline = parts.environment.now() + parts.patience.with_answer();
+    const TimePoint deadline = parts.environment.now() + parts.timeouts.answer();
     (void)co_await parts.environment.host.call(peer, method, std::move(message), deadline);
 }
 

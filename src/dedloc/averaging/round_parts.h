@@ -18,10 +18,10 @@
 namespace dedloc::averaging {
 
 struct RoundParts {
-    const Environment& environment;
-    const allreduce::Environment& transfers;
+    const RoundEnvironment& environment;
+    const allreduce::TransferEnvironment& transfers;
     consensus::PeerScore& scores;
-    links::Patience& patience;
+    links::Timeouts& timeouts;
     events::Complaints& complaints;
     allreduce::Exchanges& exchanges;
     const consensus::Acceptor& acceptor;
@@ -38,7 +38,7 @@ struct RoundParts {
 Announce own_announcement(const RoundParts& parts, const consensus::Base& base);
 // A plan that is checked, or ours.
 std::shared_ptr<allreduce::Exchange> begin_exchange(RoundParts& parts,
-                                                    consensus::Plan plan,
+                                                    consensus::RoundPlan plan,
                                                     const Digest& digest);
 // A call whose answer nobody needs.
 Task<void> send(const RoundParts& parts, PeerId peer, std::string method, Bytes message);

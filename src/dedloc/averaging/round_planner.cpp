@@ -68,7 +68,7 @@ double plausible_rate(double claimed, double usual) {
     return std::clamp(claimed, usual / rate_factor, usual * rate_factor);
 }
 
-std::string describe(const consensus::Plan& plan) {
+std::string describe(const consensus::RoundPlan& plan) {
     const auto aggregators = std::ranges::count_if(
         plan.members, [](const consensus::PlanMember& member) { return member.aggregator; });
     std::string text =
@@ -90,7 +90,7 @@ std::string describe(const consensus::Plan& plan) {
 }
 
 // As events::PlanMade::lines has them.
-std::string lines_of(const consensus::Plan& plan,
+std::string lines_of(const consensus::RoundPlan& plan,
                      const std::vector<planner::PeerRates>& rates,
                      double element_bytes) {
     std::string text;
@@ -136,11 +136,11 @@ struct Division {
 
 class RoundPlanner {
   public:
-    explicit RoundPlanner(const PlanQuestion& question) : question_(question) {}
+    explicit RoundPlanner(const RoundQuestion& question) : question_(question) {}
     Result<PlannedRound> plan() const;
 
   private:
-    events::PlanMade event_of(const consensus::Plan& plan, const Division& division) const;
+    events::PlanMade event_of(const consensus::RoundPlan& plan, const Division& division) const;
     std::vector<planner::PeerRates> rates_of(const std::map<PeerId, Announce>& announces) const;
     Result<Division> divide(const std::map<PeerId, Announce>& announces) const;
     Result<Division> divide_with_aggregators(std::map<PeerId, Announce> announces) const;
@@ -150,10 +150,10 @@ class RoundPlanner {
                                std::vector<PeerId>& left_out) const;
     Result<planner::LeaveOutAnswer> whom_to_leave_out(
         const std::map<PeerId, Announce>& announces) const;
-    void set_parts(consensus::Plan& plan,
+    void set_parts(consensus::RoundPlan& plan,
                    const std::vector<std::uint64_t>& shares,
                    double seconds) const;
-    void set_parts(consensus::Plan& plan, const planner::Grid& grid) const;
+    void set_parts(consensus::RoundPlan& plan, const planner::Grid& grid) const;
     std::uint64_t pieces_of(std::uint64_t share,
                             std::size_t shares_count,
                             double seconds,
@@ -161,7 +161,7 @@ class RoundPlanner {
 
     void set_average_costs(std::vector<planner::PeerRates>& rates) const;
 
-    const PlanQuestion& question_;
+    const RoundQuestion& question_;
 };
 
 void RoundPlanner::set_average_costs(std::vector<planner::PeerRates>& rates) const {
@@ -173,7 +173,7 @@ void RoundPlanner::set_average_costs(std::vector<planner::PeerRates>& rates) con
 
 // An average goes back while later parts still come, and when the last part has come its average is
 // still to go back: the more parts, the shorter that end. Fewer where a part would take no time.
-void RoundPlanner::set_parts(consensus::Plan& plan,
+void RoundPlanner::set_parts(consensus::RoundPlan& plan,
                              const std::vector<std::uint64_t>& shares,
                              double seconds) const {
     for (std::uint32_t i = 0; i < shares.size(); ++i) {
@@ -184,7 +184,7 @@ void RoundPlanner::set_parts(consensus::Plan& plan,
 }
 
 // The owners of a column take turns, so that sums go to all of them at all times.
-void RoundPlanner::set_parts(consensus::Plan& plan, const planner::Grid& grid) const {
+void RoundPlanner::set_parts(consensus::RoundPlan& plan, const planner::Grid& grid) const {
     plan.groups = grid.groups;
     plan.group_of = grid.group_of;
     plan.collectors = grid.collectors;
@@ -411,7 +411,7 @@ std::string RoundPlanner::leave_out_slow(std::map<PeerId, Announce>& announces,
 
 // Why the round is planned to take as long as it does. In a grid the planner names no single link.
 // Else the split is over the plan's members, in their order.
-events::PlanMade RoundPlanner::event_of(const consensus::Plan& plan,
+events::PlanMade RoundPlanner::event_of(const consensus::RoundPlan& plan,
                                         const Division& division) const {
     const double element_bytes = question_.options.element_bytes();
     const std::vector<planner::PeerRates> rates = rates_of(division.announces);
@@ -439,7 +439,7 @@ events::PlanMade RoundPlanner::event_of(const consensus::Plan& plan,
 
 Result<PlannedRound> RoundPlanner::plan() const {
     const consensus::Base& base = question_.base;
-    consensus::Plan plan;
+    consensus::RoundPlan plan;
     plan.run = base.run;
     plan.instance = base.instance;
     plan.ballot = question_.ballot;
@@ -493,7 +493,7 @@ Result<PlannedRound> RoundPlanner::plan() const {
 
 }  // namespace
 
-Result<PlannedRound> plan_round(const PlanQuestion& question) {
+Result<PlannedRound> plan_round(const RoundQuestion& question) {
     return RoundPlanner(question).plan();
 }
 

@@ -20,7 +20,7 @@ struct LastToCome {
     double seconds = 0;
 };
 
-struct PlanQuestion {
+struct RoundQuestion {
     const consensus::Base& base;
     std::uint32_t ballot = 0;
     PeerId me;  // who leads
@@ -34,12 +34,12 @@ struct PlanQuestion {
 };
 
 struct PlannedRound {
-    consensus::Plan plan;
+    consensus::RoundPlan plan;
     events::PlanMade event;
     std::string text;  // for people
 };
 
 // Errors: not_found: nobody brings anything; bad_input: nobody may own.
-Result<PlannedRound> plan_round(const PlanQuestion& question);
+Result<PlannedRound> plan_round(const RoundQuestion& question);
 
 }  // namespace dedloc::averaging

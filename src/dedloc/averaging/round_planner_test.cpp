@@ -14,12 +14,12 @@ class AllAtOnce final : public allreduce::Reducer {
   public:
     std::uint32_t number() const override { return 9; }
     bool adds_up() const override { return false; }
-    allreduce::ReducedPart reduce(const consensus::Plan&,
+    allreduce::ReducedPart reduce(const consensus::RoundPlan&,
                                   std::uint32_t,
                                   const std::vector<allreduce::PartInput>&) const override {
         return {};
     }
-    allreduce::ReducedPart sum(const consensus::Plan&,
+    allreduce::ReducedPart sum(const consensus::RoundPlan&,
                                std::uint32_t,
                                const std::vector<allreduce::PartInput>&) const override {
         return {};
@@ -42,7 +42,7 @@ class RoundPlannerTest : public testing::Test {
             base_.voters.push_back({peer, announce.incarnation, true});
     }
     PeerId leader() const { return security::toy_peer_id(0); }
-    PlanQuestion question() const {
+    RoundQuestion question() const {
         return {.base = base_,
                 .ballot = 3,
                 .me = leader(),
@@ -50,12 +50,12 @@ class RoundPlannerTest : public testing::Test {
                 .announces = announces_,
                 .not_owners = not_owners_};
     }
-    consensus::Plan plan() const {
+    consensus::RoundPlan plan() const {
         auto planned = plan_round(question());
         EXPECT_TRUE(planned);
-        return planned ? std::move(planned->plan) : consensus::Plan{};
+        return planned ? std::move(planned->plan) : consensus::RoundPlan{};
     }
-    static std::uint64_t owned(const consensus::Plan& plan, const PeerId& peer) {
+    static std::uint64_t owned(const consensus::RoundPlan& plan, const PeerId& peer) {
         std::uint64_t elements = 0;
         for (const consensus::PlanPart& part : plan.parts)
             if (plan.members[part.owner].peer == peer) elements += part.count;
@@ -69,7 +69,7 @@ class RoundPlannerTest : public testing::Test {
 };
 
 TEST_F(RoundPlannerTest, shares_the_vector_among_equal_members) {
-    const consensus::Plan plan = this->plan();
+    const consensus::RoundPlan plan = this->plan();
     EXPECT_TRUE(allreduce::check_plan(plan, options_));
     EXPECT_EQ(plan.leader, leader());
     EXPECT_EQ(plan.ballot, 3u);
@@ -82,7 +82,7 @@ TEST_F(RoundPlannerTest, gives_nothing_to_those_who_may_not_own) {
     not_owners_ = {security::toy_peer_id(2)};
     announces_.at(security::toy_peer_id(3)).leaving = true;
     announces_.at(security::toy_peer_id(4)).dialable = false;
-    const consensus::Plan plan = this->plan();
+    const consensus::RoundPlan plan = this->plan();
     EXPECT_TRUE(allreduce::check_plan(plan, options_));
     for (const std::uint64_t i : {2, 3, 4}) EXPECT_EQ(owned(plan, security::toy_peer_id(i)), 0u);
     EXPECT_EQ(plan.standby.size(), 5u);
@@ -133,7 +133,7 @@ TEST_F(RoundPlannerTest, makes_a_grid_of_many_members_only_for_a_reducer_that_ad
     options_.group_max = 4;
     EXPECT_GT(plan().groups, 0u);
     options_.reducer = std::make_shared<AllAtOnce>();
-    const consensus::Plan plan = this->plan();
+    const consensus::RoundPlan plan = this->plan();
     EXPECT_EQ(plan.groups, 0u);
     EXPECT_EQ(plan.reducer, 9u);
     EXPECT_TRUE(allreduce::check_plan(plan, options_));

@@ -21,7 +21,7 @@ Digest digest_of(const DrawMessage& draw) { return security::sha256(wire::encode
 Digest digest_of(const Proof& proof) { return security::sha256(wire::encode(proof)); }
 
 Ok check_reveal(const security::Verifier& verifier,
-                const consensus::Plan& plan,
+                const consensus::RoundPlan& plan,
                 const Reveal& reveal) {
     if (reveal.member >= plan.members.size() || plan.members[reveal.member].input.is_empty())
         return unproved("somebody reveals a nonce who brings nothing");
@@ -35,7 +35,7 @@ Ok check_reveal(const security::Verifier& verifier,
 }
 
 Ok check_draw(const security::Verifier& verifier,
-              const consensus::Plan& plan,
+              const consensus::RoundPlan& plan,
               const DrawMessage& draw) {
     if (draw.parts.size() != plan.parts.size()) return unproved("an average is missing");
     for (std::uint32_t part = 0; part < draw.parts.size(); ++part) {
@@ -86,7 +86,7 @@ const Reveal* reveal_of(const DrawMessage& draw, std::uint32_t member) {
     return found == draw.reveals.end() || found->member != member ? nullptr : &*found;
 }
 
-bool must_prove(const consensus::Plan& plan, const DrawMessage& draw, std::uint32_t member) {
+bool must_prove(const consensus::RoundPlan& plan, const DrawMessage& draw, std::uint32_t member) {
     const consensus::PlanMember& author = plan.members[member];
     if (author.input.is_empty() || author.aggregator || author.weightless) return false;
     return std::ranges::any_of(draw.parts, [member](const consensus::FinishedPart& part) {
@@ -101,7 +101,7 @@ std::vector<std::uint32_t> owners_in(const DrawMessage& draw) {
 }
 
 Result<std::vector<robust::Row>> rows_of(const security::Verifier& verifier,
-                                         const consensus::Plan& plan,
+                                         const consensus::RoundPlan& plan,
                                          const DrawMessage& draw,
                                          const SignedBy& answer) {
     if (answer.member >= plan.members.size()) return unproved("a stranger answers");
@@ -122,7 +122,7 @@ std::vector<const robust::Row*> column_of(const RowTable& table,
 }
 
 Result<RowTable> rows_of(const security::Verifier& verifier,
-                         const consensus::Plan& plan,
+                         const consensus::RoundPlan& plan,
                          const Proof& proof) {
     RowTable table;
     for (const SignedBy& answer : proof.answers) {

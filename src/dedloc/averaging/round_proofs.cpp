@@ -9,19 +9,19 @@ namespace dedloc::averaging {
 RoundProofs::RoundProofs(RoundParts& parts,
                          CommitAverages& averages,
                          EvidenceStore& store,
-                         Docket& docket)
+                         PendingOrders& pending_orders)
     : parts_(parts),
       store_(store),
-      docket_(docket),
+      pending_orders_(pending_orders),
       prover_(parts, averages),
-      judge_(parts, prover_, store) {
+      checker_(parts, prover_, store) {
     parts.on_exchange = [this](const std::shared_ptr<allreduce::Exchange>& exchange) {
         prover_.begin(exchange);
     };
-    averages.ask_for_proofs([this](std::shared_ptr<const consensus::Plan> plan,
+    averages.ask_for_proofs([this](std::shared_ptr<const consensus::RoundPlan> plan,
                                    consensus::Decision decision,
                                    PeerId proposer) {
-        return judge_.vouch(std::move(plan), std::move(decision), std::move(proposer));
+        return checker_.vouch(std::move(plan), std::move(decision), std::move(proposer));
     });
 }
 
@@ -39,19 +39,19 @@ std::shared_ptr<const ProvedRound> RoundProofs::proved(const consensus::Link& co
                                                            proof});
 }
 
-void RoundProofs::look_at(ByteView certificate) {
+void RoundProofs::inspect(ByteView certificate) {
     const consensus::Base& base = parts_.environment.ledger.base();
     for (const DoubleVote& found :
-         double_votes_.look_at(parts_.environment.verifier, base.number, certificate)) {
+         double_votes_.inspect(parts_.environment.verifier, base.number, certificate)) {
         Evidence evidence;
         evidence.votes = {found.first, found.second};
-        docket_.add(charge(
+        pending_orders_.add(propose_order(
             base, found.voter, robust::OrderKind::ban, robust::Offence::double_vote, evidence));
     }
 }
 
 std::unique_ptr<Phase> RoundProofs::make_phase() {
-    return std::make_unique<ProvePhase>(parts_, prover_, judge_, docket_, store_);
+    return std::make_unique<ProvePhase>(parts_, prover_, checker_, pending_orders_, store_);
 }
 
 }  // namespace dedloc::averaging

@@ -24,7 +24,7 @@ Result<Message> read_from(const RoundParts& parts,
 }
 
 // Bytes of certificates in the answer to an announcement: it is waited for briefly, and passes what
-// else goes over a slow link. A peer that gets none asks for them with more patience.
+// else goes over a slow link. A peer that gets none asks for them with a longer timeout.
 constexpr std::size_t reply_bytes_max = 4000;
 
 std::size_t bytes_of(const std::vector<Bytes>& messages) {
@@ -92,14 +92,14 @@ Task<Result<Bytes>> RoundService::on_announce(PeerId from, Bytes request) {
     const consensus::Base& base = environment_.ledger.base();
     AnnounceReply reply;
     // Another peer had the new state sooner than we: it need not ask twice.
-    const TimePoint patience = environment_.now() + parts_.patience.within_answer();
+    const TimePoint timeout = environment_.now() + parts_.timeouts.within_answer();
     while (announce.previous == base.previous && !base.state && !announce.aggregator &&
-           environment_.now() < patience)
+           environment_.now() < timeout)
         co_await environment_.node.clock.sleep_for(5ms);
     if (announce.previous != base.previous) {
         std::vector<Bytes> certificates = parts_.acceptor.certificates_after(announce.previous);
         const bool foreign = certificates.empty();
-        reply.verdict = foreign ? Verdict::i_am_behind : Verdict::you_are_behind;
+        reply.result = foreign ? AnnounceResult::i_am_behind : AnnounceResult::you_are_behind;
         if (bytes_of(certificates) <= reply_bytes_max) reply.certificates = std::move(certificates);
         if (foreign) environment_.listener.behind(from);
         co_return wire::encode(reply);
@@ -117,21 +117,21 @@ Task<Result<Bytes>> RoundService::on_announce(PeerId from, Bytes request) {
             parts_.complaints.bar(from, now);
             parts_.open.changed().pulse();
         }
-        reply.verdict = Verdict::refused;
+        reply.result = AnnounceResult::refused;
         reply.reason = sound.error().message();
         co_return wire::encode(reply);
     }
     const auto leader = parts_.election.pick(base);
     if (leader && *leader != environment_.me()) {
-        reply.verdict = Verdict::redirect;
+        reply.result = AnnounceResult::redirect;
         reply.leader = *leader;
     }
     if (parts_.exchanges.in_round()) reply.round_ms = parts_.exchanges.newest()->plan().round_ms;
     const bool brings_something = !announce.input.is_empty();
     const bool aggregates = announce.aggregator;
     if (!parts_.announcements.keep(from, std::move(announce))) {
-        if (reply.verdict == Verdict::accepted) {
-            reply.verdict = Verdict::full;
+        if (reply.result == AnnounceResult::accepted) {
+            reply.result = AnnounceResult::full;
             reply.reason = full_round(environment_.options, aggregates);
         }
         parts_.open.changed().pulse();
@@ -147,7 +147,7 @@ Task<Result<Bytes>> RoundService::on_announce(PeerId from, Bytes request) {
 
 Task<Result<Bytes>> RoundService::on_plan(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(environment_.gate(from));
-    Result<void> taken = take_plan(from, request);
+    Result<void> taken = receive_plan(from, request);
     if (!taken) {
         parts_.election.refuse_plan(from, taken.error());
         co_return std::move(taken).error();
@@ -155,9 +155,9 @@ Task<Result<Bytes>> RoundService::on_plan(PeerId from, Bytes request) {
     co_return Bytes{};
 }
 
-Result<void> RoundService::take_plan(const PeerId& from, ByteView request) {
+Result<void> RoundService::receive_plan(const PeerId& from, ByteView request) {
     DEDLOC_TRY(SignedPlan read, read_plan(environment_, from, request, /*needs_state=*/true));
-    consensus::Plan& plan = read.plan;
+    consensus::RoundPlan& plan = read.plan;
     const Digest& digest = read.digest;
     const consensus::Base& base = environment_.ledger.base();
     DEDLOC_TRY_VOID(allreduce::check_plan(plan, environment_.options));
@@ -175,7 +175,7 @@ Result<void> RoundService::take_plan(const PeerId& from, ByteView request) {
 }
 
 // Everybody else's samples were its to check.
-Ok RoundService::check_leaders_member(const consensus::Plan& plan) const {
+Ok RoundService::check_leaders_member(const consensus::RoundPlan& plan) const {
     for (const consensus::PlanMember& member : plan.members) {
         if (member.peer != plan.leader) continue;
         Ok sound = environment_.roster.check_samples(member.peer, member.input);
@@ -185,7 +185,7 @@ Ok RoundService::check_leaders_member(const consensus::Plan& plan) const {
 }
 
 // The plan must name what we bring now. What we announced before is an old plan, not a lie.
-Ok RoundService::check_own_member(const consensus::Plan& plan, const consensus::Base& base) {
+Ok RoundService::check_own_member(const consensus::RoundPlan& plan, const consensus::Base& base) {
     const Announce mine = own_announcement(parts_, base);
     for (const consensus::PlanMember& member : plan.members) {
         if (member.peer != environment_.me()) continue;
@@ -200,13 +200,13 @@ Ok RoundService::check_own_member(const consensus::Plan& plan, const consensus::
     return make_error(ErrorKind::conflict, "the plan names another contribution than ours");
 }
 
-// Whom every answer reaches late takes all leaders for dead, and would outbid one round after
-// another. Not to promise is always allowed; it ends with the round, when we suspect its leader, or
-// when our connection to it is lost.
+// A peer that every answer reaches late takes all leaders for dead, and would outbid one round
+// after another. Not to promise is always allowed; it ends with the round, when we suspect its
+// leader, or when our connection to it is lost.
 bool RoundService::keeps_to_round(const PeerId& from, const consensus::Prepare& prepare) const {
     const std::shared_ptr<allreduce::Exchange> exchange = parts_.exchanges.newest();
     if (!exchange || environment_.now() >= exchange->round_deadline()) return false;
-    const consensus::Plan& plan = exchange->plan();
+    const consensus::RoundPlan& plan = exchange->plan();
     return plan.instance == prepare.instance && plan.previous == prepare.previous &&
            plan.leader != from && !parts_.election.suspected(plan.leader) &&
            parts_.election.is_here(plan.leader) && following_->hears_from(plan.leader) &&
@@ -240,8 +240,8 @@ Task<Result<Bytes>> RoundService::whole_proposal(consensus::Propose propose) {
     co_return consensus::whole_decision(propose, exchange->plan(), exchange->finished());
 }
 
-// Whoever lacks a part when the others decide gets it in a moment: to ask for it would be to have
-// it twice over a link that is full.
+// A member that lacks a part when the others decide gets it in a moment: to ask for it would be to
+// have it twice over a link that is full.
 Task<void> RoundService::arrival(consensus::FinishedPart part, TimePoint deadline) {
     const std::shared_ptr<allreduce::Exchange> exchange = parts_.exchanges.find(part.plan);
     if (!exchange) co_return;

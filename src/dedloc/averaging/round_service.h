@@ -34,16 +34,16 @@ class RoundService final : public consensus::RoundUnderWay {
   private:
     Task<Result<Bytes>> on_announce(PeerId from, Bytes request);
     Task<Result<Bytes>> on_plan(PeerId from, Bytes request);
-    Result<void> take_plan(const PeerId& from, ByteView request);
+    Result<void> receive_plan(const PeerId& from, ByteView request);
     Ok check_announcement(const PeerId& from,
                           const consensus::Base& base,
                           const Announce& announce) const;
-    Ok check_leaders_member(const consensus::Plan& plan) const;
-    Ok check_own_member(const consensus::Plan& plan, const consensus::Base& base);
+    Ok check_leaders_member(const consensus::RoundPlan& plan) const;
+    Ok check_own_member(const consensus::RoundPlan& plan, const consensus::Base& base);
     Task<void> on_probe(std::unique_ptr<p2p::MessageStream> stream);
 
     RoundParts& parts_;
-    const Environment& environment_;
+    const RoundEnvironment& environment_;
     const Following* following_ = nullptr;
     p2p::Handlers handlers_;
 };

@@ -52,7 +52,7 @@ class RoundServiceTest : public RoundTest {
 
 TEST_F(RoundServiceTest, a_peer_on_the_same_state_is_accepted_and_a_round_is_wanted) {
     begin();
-    EXPECT_EQ(ask(right()).verdict, Verdict::accepted);
+    EXPECT_EQ(ask(right()).result, AnnounceResult::accepted);
     EXPECT_GE(leader_.wanted, 1);
 }
 
@@ -60,7 +60,7 @@ TEST_F(RoundServiceTest, a_peer_that_brings_nothing_makes_no_round_wanted) {
     begin();
     Announce announce = right();
     announce.input = {};
-    EXPECT_EQ(ask(announce).verdict, Verdict::accepted);
+    EXPECT_EQ(ask(announce).result, AnnounceResult::accepted);
     EXPECT_EQ(leader_.wanted, 0);
 }
 
@@ -70,7 +70,7 @@ TEST_F(RoundServiceTest, a_peer_that_is_behind_gets_the_certificates_that_follow
     leader_.train();  // an only voter decides alone
     ASSERT_TRUE(world_.run_until([&] { return leader_.steps() >= 2; }, 30s));
     const AnnounceReply reply = ask(old);
-    EXPECT_EQ(reply.verdict, Verdict::you_are_behind);
+    EXPECT_EQ(reply.result, AnnounceResult::you_are_behind);
     EXPECT_GE(reply.certificates.size(), 2u);
     EXPECT_TRUE(leader_.behind_of.empty());
 }
@@ -80,7 +80,7 @@ TEST_F(RoundServiceTest, a_decision_that_nobody_here_knows_means_that_we_are_beh
     Announce ahead = right();
     ahead.previous = security::sha256(as_bytes("a step that comes"));
     const AnnounceReply reply = ask(ahead);
-    EXPECT_EQ(reply.verdict, Verdict::i_am_behind);
+    EXPECT_EQ(reply.result, AnnounceResult::i_am_behind);
     EXPECT_TRUE(reply.certificates.empty());
     EXPECT_EQ(leader_.behind_of, std::vector<PeerId>{visitor_.id()});
 }
@@ -90,21 +90,21 @@ TEST_F(RoundServiceTest, another_state_is_refused_with_what_to_do) {
     Announce other = right();
     other.state = security::sha256(as_bytes("another state"));
     const AnnounceReply reply = ask(other);
-    EXPECT_EQ(reply.verdict, Verdict::refused);
+    EXPECT_EQ(reply.result, AnnounceResult::refused);
     EXPECT_EQ(reply.reason, "you stand on another state; load ours");
 }
 
 TEST_F(RoundServiceTest, samples_that_cannot_have_been_computed_are_refused_and_told_of) {
     begin();
     leader_.samples_are = make_error(ErrorKind::peer_broke_protocol, "faster than it says");
-    EXPECT_EQ(ask(right()).verdict, Verdict::refused);
+    EXPECT_EQ(ask(right()).result, AnnounceResult::refused);
     EXPECT_TRUE(leader_.has_told("faster than it says"));
 }
 
 TEST_F(RoundServiceTest, samples_that_are_newer_than_what_we_heard_are_asked_for_again) {
     begin();
     leader_.samples_are = make_error(ErrorKind::overloaded, "its status is older");
-    EXPECT_EQ(ask(right()).verdict, Verdict::accepted);
+    EXPECT_EQ(ask(right()).result, AnnounceResult::accepted);
     EXPECT_EQ(leader_.wanted, 0) << "not kept: it announces itself again";
 }
 
@@ -112,11 +112,11 @@ TEST_F(RoundServiceTest, an_aggregator_brings_no_contribution) {
     begin();
     Announce offer = right();
     offer.aggregator = true;
-    EXPECT_EQ(ask(offer).verdict, Verdict::refused);
+    EXPECT_EQ(ask(offer).result, AnnounceResult::refused);
     offer.input = {};
     sim::SimNode& honest = world_.add_node();
     introduce(leader_, honest);
-    EXPECT_EQ(ask(offer, honest, leader_).verdict, Verdict::accepted);
+    EXPECT_EQ(ask(offer, honest, leader_).result, AnnounceResult::accepted);
 }
 
 TEST_F(RoundServiceTest, bytes_that_cannot_be_read_are_an_error_and_a_complaint) {
@@ -131,7 +131,7 @@ TEST_F(RoundServiceTest, who_does_not_lead_sends_others_to_the_leader) {
     begin();
     introduce(member, visitor_);
     const AnnounceReply reply = ask(right(), visitor_, member);
-    EXPECT_EQ(reply.verdict, Verdict::redirect);
+    EXPECT_EQ(reply.result, AnnounceResult::redirect);
     EXPECT_EQ(reply.leader, leader_.node().id());
 }
 
@@ -156,11 +156,11 @@ TEST_F(FullRoundTest, a_round_has_room_for_so_many_and_tells_the_next_one) {
     announce.previous = small_->base().previous;
     announce.state = first_state();
     announce.input.fresh = {0, 4, 0};
-    EXPECT_EQ(ask(announce, visitor_, *small_).verdict, Verdict::accepted);
+    EXPECT_EQ(ask(announce, visitor_, *small_).result, AnnounceResult::accepted);
     sim::SimNode& late = world_.add_node();
     introduce(*small_, late);
     const AnnounceReply reply = ask(announce, late, *small_);
-    EXPECT_EQ(reply.verdict, Verdict::full);
+    EXPECT_EQ(reply.result, AnnounceResult::full);
     EXPECT_NE(reply.reason.find("this round is full: 2 trainers"), std::string::npos)
         << reply.reason;
 }

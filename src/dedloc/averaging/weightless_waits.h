@@ -24,7 +24,7 @@ class WeightlessWaits {
     // The others waited for this peer, and it did not come.
     void failed(const PeerId& peer, TimePoint now) {
         if (failed_.size() >= peers_most) failed_.clear();
-        if (failed_.insert(peer).second) (void)left_.take(now);
+        if (failed_.insert(peer).second) (void)left_.acquire(now);
     }
     void came(const PeerId& peer) { failed_.erase(peer); }
 

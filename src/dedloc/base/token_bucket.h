@@ -16,7 +16,7 @@ class TokenBucket {
     TokenBucket(double burst, double per_s) : burst_(burst), per_s_(per_s), tokens_(burst) {}
 
     // False: there is none left for now.
-    bool take(TimePoint now) {
+    bool acquire(TimePoint now) {
         fill(now);
         if (tokens_ < 1) return false;
         tokens_ -= 1;

@@ -111,7 +111,7 @@ train::SessionOptions options_of(const dedloc_options& given) {
                                   .tensorboard = text_of(given.tensorboard)};
     if (given.directory != nullptr) options.directory = given.directory;
     if (given.listen != nullptr) options.listen = lines_of(given.listen);
-    if (given.patience_s > 0) options.patience = from_seconds(given.patience_s);
+    if (given.patience_s > 0) options.timeout = from_seconds(given.patience_s);
     if (given.calls != nullptr) {
         options.calls = calls_of(*given.calls);
         if (given.calls->evaluate_every > 0) options.evaluate_every = given.calls->evaluate_every;

@@ -77,7 +77,7 @@ class EventQueue final : public events::EventSink {
 }  // namespace dedloc::c_api
 
 struct dedloc_loop {
-    // These outlive the loop, which tells them.
+    // The sinks outlive the loop, which tells them.
     dedloc::c_api::EventQueue events;
     dedloc::c_api::PageEvents page_events;
     dedloc::monitor::EventFan told{{&events, &page_events}};

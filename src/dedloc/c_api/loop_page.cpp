@@ -62,7 +62,7 @@ Result<std::unique_ptr<LoopPage>> LoopPage::open(train::LoopSession& session,
     page->fan_ = std::make_unique<monitor::EventFan>(
         std::vector<events::EventSink*>{&page->page_->store(), &page->mailbox_});
     events.tell(page->fan_.get());
-    page->look();
+    page->poll();
     page->thread_ = std::thread([page = page.get()] { page->look_again_and_again(); });
     return page;
 }
@@ -77,24 +77,24 @@ LoopPage::~LoopPage() {
     if (thread_.joinable()) thread_.join();
 }
 
-void LoopPage::look() {
+void LoopPage::poll() {
     for (const events::Event& event : mailbox_.take()) model_.add(event);
-    web::Look look;
-    look.statuses = session_.peers();
-    look.now = session_.node().clock().wall_now();
-    model_.update(look.statuses, look.now);
-    look.view = model_.view();
-    look.paused = session_.paused();
-    for (const auto& [peer, traffic] : session_.traffic_with(look.statuses))
-        look.carried.push_back({peer, traffic.sent_bytes, traffic.received_bytes});
-    page_->update(std::move(look));
+    web::RunSnapshot snapshot;
+    snapshot.statuses = session_.peers();
+    snapshot.now = session_.node().clock().wall_now();
+    model_.update(snapshot.statuses, snapshot.now);
+    snapshot.view = model_.view();
+    snapshot.paused = session_.paused();
+    for (const auto& [peer, traffic] : session_.traffic_with(snapshot.statuses))
+        snapshot.carried.push_back({peer, traffic.sent_bytes, traffic.received_bytes});
+    page_->update(std::move(snapshot));
 }
 
 void LoopPage::look_again_and_again() {
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, monitor::frame_time, [this] { return closing_; })) {
         lock.unlock();
-        look();
+        poll();
         lock.lock();
     }
 }

@@ -53,7 +53,7 @@ class LoopPage {
 
   private:
     LoopPage(train::LoopSession& session, PageEvents& events);
-    void look();
+    void poll();
     void look_again_and_again();
 
     train::LoopSession& session_;

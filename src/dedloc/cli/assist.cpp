@@ -33,7 +33,7 @@
 namespace dedloc::cli {
 namespace {
 
-constexpr Duration leave_patience = 5s;  // for members that still read averages from us
+constexpr Duration leave_grace_period = 5s;  // for members that still read averages from us
 constexpr double megabit_bytes = 1e6 / 8;
 constexpr double mebibyte = 1 << 20;
 
@@ -68,7 +68,7 @@ class AssistRun {
     bool knows_the_step() const { return !status_.certificate.is_zero(); }
 
     std::optional<peer::Failure> begin();
-    void look();
+    void poll();
     void tell_of_trainers();
     void tell_of_use();
     void refresh_join_string();
@@ -109,12 +109,12 @@ std::optional<peer::Failure> AssistRun::begin() {
     const Ok copied =
         peer::write_private_file(file(peer::run_copy_file), run::to_toml(invitation_.run));
     if (!copied) return peer::failure(peer::ExitCode::disk, copied.error());
-    collab::Options options;
+    collab::CollaborationOptions options;
     options.run = invitation_.run;
     invitation_.hand_over(options);
     options.role = membership::Role::aggregator;
     options.name = options_.name.empty() ? peer::host_name() : options_.name;
-    options.join_patience = peer::reach_patience;
+    options.join_timeout = peer::reach_timeout;
     options.upload_max = options_.plan_up * megabit_bytes;
     options.download_max = options_.plan_down * megabit_bytes;
     options.reduce_bytes_max = static_cast<std::size_t>(options_.memory_mib) << 20;
@@ -139,7 +139,7 @@ void AssistRun::tell_caps(const runtime::LineCaps& caps) {
     fan_->record(event);
 }
 
-void AssistRun::look() {
+void AssistRun::poll() {
     std::vector<membership::Status> statuses;
     runtime::LineCaps caps;
     node_.run_on_network_thread([&] {
@@ -151,7 +151,7 @@ void AssistRun::look() {
     });
     if (caps != caps_told_) tell_caps(caps);
     const double now = peer::steady_seconds();
-    trainer_news_ = trainers_.look(now, statuses);
+    trainer_news_ = trainers_.observe(now, statuses);
     for (const events::Event& event : mailbox_.take()) {
         if (event.is<events::PeerLeft>()) trainers_.left(event.peer);
         model_.add(event);
@@ -170,7 +170,7 @@ void AssistRun::tell_of_trainers() {
 
 void AssistRun::tell_of_use() {
     if (!knows_the_step()) return;
-    const UseWatch::News news = use_.look(status_.step, work_.parts);
+    const UseWatch::News news = use_.observe(status_.step, work_.parts);
     if (news == UseWatch::News::unused)
         screen_.say(
             fmt::format("for {} steps no plan has given this machine anything to reduce: rounds "
@@ -199,7 +199,7 @@ void AssistRun::refresh_join_string() {
 
 std::optional<peer::Failure> AssistRun::assist() {
     while (!service_.collaboration().stopped()) {
-        look();
+        poll();
         if (peer::interrupts() > 0) {
             interrupted_ = true;
             break;
@@ -254,8 +254,8 @@ int AssistRun::run() {
     if (!failed) failed = assist();
     if (begun_) {
         if (interrupted_) screen_.say("leaving … (Ctrl-C again: end at once)");
-        service_.leave(leave_patience);
-        look();
+        service_.leave(leave_grace_period);
+        poll();
         ::unlink(file(peer::join_file).c_str());
     } else {
         opened_.node.reset();  // it would tell `fan_` what happens until the very end
@@ -274,7 +274,7 @@ int run_assist(const AssistOptions& options) {
     if (!join) return peer::report_early(peer::failure(join.error()), options.json);
     auto opened = peer::open_node(join->run, peer::opening_options(options));
     if (!opened) return peer::report_early(opened.failure(), options.json);
-    auto reached = train::reach_run(*opened->node, options.join_string, peer::reach_patience);
+    auto reached = train::reach_run(*opened->node, options.join_string, peer::reach_timeout);
     if (!reached) return peer::report_early(peer::failure(reached.error()), options.json);
     collab::Invitation& invitation = reached->invitation;
     AssistRun run(options, std::move(*opened), std::move(invitation));

@@ -27,7 +27,7 @@
 namespace dedloc::cli {
 namespace {
 
-constexpr Duration dial_patience = 10s;
+constexpr Duration dial_timeout = 10s;
 constexpr auto look_time = std::chrono::milliseconds(100);
 
 struct Reached {
@@ -44,7 +44,7 @@ Task<void> show_that_we_may_join(p2p::Host& host, PeerId peer, run::JoinString j
         const auto parts = run::split_peer_address(address);
         return !parts || parts->peer != peer;
     });
-    const TimePoint deadline = host.clock().now() + dial_patience;
+    const TimePoint deadline = host.clock().now() + dial_timeout;
     auto run = co_await collab::fetch_run_file(
         host, host.clock(), std::move(join), std::move(authorizer), deadline);
     if (run) host.protect(peer, true);
@@ -59,7 +59,7 @@ Task<Result<Reached>> reach_peers(p2p::Host& host, run::JoinString join) {
             if (std::ranges::find(asked, parts->peer) == asked.end()) asked.push_back(parts->peer);
         }
     for (const PeerId& peer : asked) {
-        const TimePoint deadline = host.clock().now() + dial_patience;
+        const TimePoint deadline = host.clock().now() + dial_timeout;
         auto connected = co_await host.connect(peer, deadline);
         if (connected) {
             reached.peers.push_back(peer.short_text());
@@ -71,7 +71,7 @@ Task<Result<Reached>> reach_peers(p2p::Host& host, run::JoinString join) {
     co_return reached;
 }
 
-struct Verdict {
+struct NetworkVerdict {
     std::string kind;     // for scripts
     std::string meaning;  // for people
     std::string advice;   // empty: nothing to do
@@ -87,7 +87,7 @@ bool is_mapped(const p2p::NatReport& nat) {
     return std::ranges::find(nat.public_now, nat.mapped) != nat.public_now.end();
 }
 
-Verdict verdict_of(const p2p::NatReport& nat, bool reached_anybody, bool still_there) {
+NetworkVerdict verdict_of(const p2p::NatReport& nat, bool reached_anybody, bool still_there) {
     if (!reached_anybody)
         return {"unreached",
                 "None of the peers in the join string could be reached, so nobody could look at "
@@ -140,7 +140,7 @@ Verdict verdict_of(const p2p::NatReport& nat, bool reached_anybody, bool still_t
             ""};
 }
 
-void print_text(const Verdict& verdict, const p2p::NatReport& nat, const Reached& reached) {
+void print_text(const NetworkVerdict& verdict, const p2p::NatReport& nat, const Reached& reached) {
     peer::say(stdout, "{}\n", verdict.meaning);
     if (!verdict.advice.empty()) peer::say(stdout, "{}\n", verdict.advice);
     peer::say(stdout, "\nWhat was tried\n");
@@ -224,11 +224,11 @@ int run_check_network(const CheckNetworkOptions& options) {
     if (!reached) return peer::report_early(peer::failure(reached.error()), options.json);
     const bool listens =
         node.run_on_network_thread([&] { return !node.host().addresses().empty(); });
-    const double patience = reached->peers.empty() || !listens ? 0 : options.seconds_max;
-    const p2p::NatReport nat = watch_until_known(node, patience, !options.json);
+    const double timeout = reached->peers.empty() || !listens ? 0 : options.seconds_max;
+    const p2p::NatReport nat = watch_until_known(node, timeout, !options.json);
     const bool still_there =
         node.run_on_network_thread([&] { return !node.host().connected_peers().empty(); });
-    const Verdict verdict = verdict_of(nat, !reached->peers.empty(), still_there);
+    const NetworkVerdict verdict = verdict_of(nat, !reached->peers.empty(), still_there);
     if (options.json) {
         const bool ok = !reached->peers.empty();
         nlohmann::ordered_json json{{"ok", ok}};

@@ -95,7 +95,7 @@ TEST(RunTemplates, have_one_for_loops_of_ones_own) {
     EXPECT_EQ(file->batch.micro, 1u);
 }
 
-// Their hashes must never change: run.toml files, checkpoints and join strings hold them.
+// The templates' hashes must never change: run.toml files, checkpoints and join strings hold them.
 TEST(RunTemplates, of_every_task_have_the_canonical_form_of_the_first_version) {
     const std::string folder = repository("tests/vectors/run_files");
     for (const std::string& task : tasks::task_kinds()) {
@@ -375,28 +375,28 @@ std::string joined(const std::vector<std::string>& lines) {
 
 TEST(JoinOffer, waits_for_the_router_and_shows_what_it_opened) {
     peer::JoinOffer offer;
-    EXPECT_EQ(joined(offer.look(100, at_home, {.is_asking = true})), "");
-    EXPECT_EQ(joined(offer.look(104, at_home, {.is_asking = true})), "");
+    EXPECT_EQ(joined(offer.observe(100, at_home, {.is_asking = true})), "");
+    EXPECT_EQ(joined(offer.observe(104, at_home, {.is_asking = true})), "");
     EXPECT_TRUE(offer.is_held());
-    const std::string said = joined(offer.look(104.5, from_outside, {}));
+    const std::string said = joined(offer.observe(104.5, from_outside, {}));
     EXPECT_NE(said.find("join " + from_outside), std::string::npos) << said;
     EXPECT_EQ(said.find("leads only"), std::string::npos) << said;
     EXPECT_FALSE(offer.is_held());
-    EXPECT_EQ(joined(offer.look(110, at_home, {})), "");
+    EXPECT_EQ(joined(offer.observe(110, at_home, {})), "");
 }
 
 TEST(JoinOffer, says_once_that_a_string_leads_nowhere_and_shows_a_later_one_that_does) {
     peer::JoinOffer offer;
-    EXPECT_EQ(joined(offer.look(100, at_home, {.is_asking = true})), "");
-    const std::string said = joined(offer.look(105, at_home, {.is_asking = true}));
+    EXPECT_EQ(joined(offer.observe(100, at_home, {.is_asking = true})), "");
+    const std::string said = joined(offer.observe(105, at_home, {.is_asking = true}));
     EXPECT_NE(said.find("join " + at_home), std::string::npos) << said;
     EXPECT_NE(said.find("leads only into this machine's own network"), std::string::npos) << said;
     EXPECT_NE(said.find("--listen 0.0.0.0:PORT --announce PUBLIC:PORT"), std::string::npos) << said;
-    EXPECT_EQ(joined(offer.look(110, at_home, {})), "");
-    const std::string again = joined(offer.look(115, from_outside, {}));
+    EXPECT_EQ(joined(offer.observe(110, at_home, {})), "");
+    const std::string again = joined(offer.observe(115, from_outside, {}));
     EXPECT_NE(again.find("join " + from_outside), std::string::npos) << again;
-    EXPECT_EQ(joined(offer.look(120, from_outside, {})), "");
-    EXPECT_NE(joined(peer::JoinOffer().look(1, "dedloc1", {})).find("names no address"),
+    EXPECT_EQ(joined(offer.observe(120, from_outside, {})), "");
+    EXPECT_NE(joined(peer::JoinOffer().observe(1, "dedloc1", {})).find("names no address"),
               std::string::npos);
 }
 
@@ -407,15 +407,16 @@ TEST(JoinOffer, shows_at_once_what_needs_no_help) {
     const std::string named = string_with({"/dns4/example.org/tcp/4001"});
     for (const std::string& string : {here, relayed, named, from_outside}) {
         const std::string said =
-            joined(peer::JoinOffer().look(1, string, {.is_asking = string != here}));
+            joined(peer::JoinOffer().observe(1, string, {.is_asking = string != here}));
         EXPECT_NE(said.find("join " + string), std::string::npos);
         EXPECT_EQ(said.find("leads only"), std::string::npos) << said;
     }
-    const std::string announced = joined(peer::JoinOffer().look(1, at_home, {.announced = true}));
+    const std::string announced =
+        joined(peer::JoinOffer().observe(1, at_home, {.announced = true}));
     EXPECT_EQ(announced.find("leads only"), std::string::npos);
-    // Whoever named a relay did not mean this machine alone.
+    // A user that named a relay did not mean this machine alone.
     const std::string alone =
-        joined(peer::JoinOffer().look(1, here, {.relays_given = true, .is_asking = false}));
+        joined(peer::JoinOffer().observe(1, here, {.relays_given = true, .is_asking = false}));
     EXPECT_NE(alone.find("leads only"), std::string::npos);
 }
 
@@ -437,17 +438,18 @@ TEST(JoinOffer, says_that_others_need_the_runs_own_data) {
     }
     task.data = "kjv, text:books";
     const std::string said =
-        joined(peer::JoinOffer().look(1, from_outside, {.own_data = peer::own_data(task)}));
+        joined(peer::JoinOffer().observe(1, from_outside, {.own_data = peer::own_data(task)}));
     EXPECT_NE(said.find("join " + from_outside + " --data FOLDER\n"), std::string::npos) << said;
     EXPECT_NE(said.find("this run's data (kjv, text:books)"), std::string::npos) << said;
-    const std::string plain = joined(peer::JoinOffer().look(1, from_outside, {}));
+    const std::string plain = joined(peer::JoinOffer().observe(1, from_outside, {}));
     EXPECT_EQ(plain.find("--data"), std::string::npos) << plain;
 }
 
 TEST(JoinOffer, says_that_somebody_has_to_serve_the_experts) {
-    const std::string said = joined(peer::JoinOffer().look(1, from_outside, {.has_experts = true}));
+    const std::string said =
+        joined(peer::JoinOffer().observe(1, from_outside, {.has_experts = true}));
     EXPECT_NE(said.find("serve " + from_outside + "\n"), std::string::npos) << said;
-    const std::string plain = joined(peer::JoinOffer().look(1, from_outside, {}));
+    const std::string plain = joined(peer::JoinOffer().observe(1, from_outside, {}));
     EXPECT_EQ(plain.find("serve"), std::string::npos) << plain;
 }
 
@@ -555,8 +557,8 @@ TEST_F(WarmStartTest, another_model_is_refused_with_both_sizes) {
     EXPECT_NE(start.error().message().find("has 4 and 1"), std::string::npos);
 }
 
-// Its embeddings are of that tokenizer's pieces: with another one of the same size it would train,
-// and know nothing of what it learned.
+// The model's embeddings are of that tokenizer's pieces: with another one of the same size it would
+// train, and know nothing of what it learned.
 TEST_F(WarmStartTest, a_model_of_words_keeps_its_tokenizer) {
     const auto of_words = [](const std::string& hash) {
         run::TaskConfig task;
@@ -786,60 +788,61 @@ using News = TrainerWatch::News;
 
 TEST(TrainerWatch, an_outage_is_said_once_and_outlived) {
     TrainerWatch watch(0);
-    EXPECT_EQ(watch.look(1, {trainer('a')}), News::none);
-    EXPECT_EQ(watch.look(61, {}), News::none);
-    EXPECT_EQ(watch.look(62, {}), News::silent);
-    EXPECT_EQ(watch.look(63, {}), News::none);
-    EXPECT_EQ(watch.look(11 * 3600, {}), News::none);
-    EXPECT_EQ(watch.look(11 * 3600, {trainer('a')}), News::back);
-    EXPECT_EQ(watch.look(11 * 3600 + 1, {trainer('a')}), News::none);
-    EXPECT_EQ(watch.look(23 * 3600 + 2, {}), News::gone);
+    EXPECT_EQ(watch.observe(1, {trainer('a')}), News::none);
+    EXPECT_EQ(watch.observe(61, {}), News::none);
+    EXPECT_EQ(watch.observe(62, {}), News::silent);
+    EXPECT_EQ(watch.observe(63, {}), News::none);
+    EXPECT_EQ(watch.observe(11 * 3600, {}), News::none);
+    EXPECT_EQ(watch.observe(11 * 3600, {trainer('a')}), News::back);
+    EXPECT_EQ(watch.observe(11 * 3600 + 1, {trainer('a')}), News::none);
+    EXPECT_EQ(watch.observe(23 * 3600 + 2, {}), News::gone);
 }
 
 TEST(TrainerWatch, who_never_heard_of_a_trainer_gives_up_soon) {
     membership::Status assistant = trainer('x');
     assistant.role = membership::Role::aggregator;
     TrainerWatch watch(0);
-    EXPECT_EQ(watch.look(60, {assistant}), News::none);
-    EXPECT_EQ(watch.look(61, {assistant}), News::gone);
+    EXPECT_EQ(watch.observe(60, {assistant}), News::none);
+    EXPECT_EQ(watch.observe(61, {assistant}), News::gone);
 }
 
 TEST(TrainerWatch, a_run_whose_trainers_all_left_in_order_is_not_waited_for) {
     TrainerWatch watch(0);
-    EXPECT_EQ(watch.look(1, {trainer('a'), trainer('b')}), News::none);
-    EXPECT_EQ(watch.look(2, {trainer('a', membership::Phase::leaving), trainer('b')}), News::none);
+    EXPECT_EQ(watch.observe(1, {trainer('a'), trainer('b')}), News::none);
+    EXPECT_EQ(watch.observe(2, {trainer('a', membership::Phase::leaving), trainer('b')}),
+              News::none);
     watch.left(trainer_id('b'));
-    EXPECT_EQ(watch.look(62, {}), News::none);
-    EXPECT_EQ(watch.look(63, {}), News::gone);
+    EXPECT_EQ(watch.observe(62, {}), News::none);
+    EXPECT_EQ(watch.observe(63, {}), News::gone);
 }
 
 TEST(TrainerWatch, one_trainer_that_vanished_without_a_word_is_waited_for) {
     TrainerWatch watch(0);
-    EXPECT_EQ(watch.look(1, {trainer('a'), trainer('b')}), News::none);
+    EXPECT_EQ(watch.observe(1, {trainer('a'), trainer('b')}), News::none);
     watch.left(trainer_id('b'));
-    EXPECT_EQ(watch.look(63, {}), News::silent);
+    EXPECT_EQ(watch.observe(63, {}), News::silent);
 }
 
 using Use = UseWatch::News;
 
 TEST(UseWatch, who_gets_no_part_hears_so_once_and_hears_when_that_changes) {
     UseWatch watch;
-    EXPECT_EQ(watch.look(500, 0), Use::none) << "it came at that step";
-    EXPECT_EQ(watch.look(509, 0), Use::none);
-    EXPECT_EQ(watch.look(510, 0), Use::unused);
-    EXPECT_EQ(watch.look(511, 0), Use::none);
-    EXPECT_EQ(watch.look(600, 0), Use::none);
-    EXPECT_EQ(watch.look(601, 3), Use::used);
-    EXPECT_EQ(watch.look(602, 6), Use::none);
-    EXPECT_EQ(watch.look(621, 6), Use::none) << "now and then it may be so";
-    EXPECT_EQ(watch.look(622, 6), Use::unused);
+    EXPECT_EQ(watch.observe(500, 0), Use::none) << "it came at that step";
+    EXPECT_EQ(watch.observe(509, 0), Use::none);
+    EXPECT_EQ(watch.observe(510, 0), Use::unused);
+    EXPECT_EQ(watch.observe(511, 0), Use::none);
+    EXPECT_EQ(watch.observe(600, 0), Use::none);
+    EXPECT_EQ(watch.observe(601, 3), Use::used);
+    EXPECT_EQ(watch.observe(602, 6), Use::none);
+    EXPECT_EQ(watch.observe(621, 6), Use::none) << "now and then it may be so";
+    EXPECT_EQ(watch.observe(622, 6), Use::unused);
     EXPECT_EQ(watch.steps_without(622), 20u);
 }
 
 TEST(UseWatch, who_is_used_hears_nothing) {
     UseWatch watch;
     for (std::uint64_t step = 0; step < 100; ++step)
-        EXPECT_EQ(watch.look(step, step / 5), Use::none) << step;
+        EXPECT_EQ(watch.observe(step, step / 5), Use::none) << step;
 }
 
 TEST(NodeOpening, threads_bound_what_works_beside_the_gradients) {

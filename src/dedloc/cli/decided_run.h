@@ -1,7 +1,7 @@
 // A run file with what it left to the host decided, such as the hash of a tokenizer.
 //
-// It takes as long as the task needs to make what is missing (training a tokenizer: seconds to
-// minutes); afterwards that is in the cache. Blocks. Errors: those of tasks::make_task.
+// The call takes as long as the task needs to make what is missing (training a tokenizer: seconds
+// to minutes); afterwards that is in the cache. Blocks. Errors: those of tasks::make_task.
 
 #pragma once
 #include "dedloc/run/run_file.h"

@@ -44,8 +44,8 @@ using runtime::ChildEnd;
 using runtime::ChildOptions;
 using runtime::ChildProcess;
 
-constexpr double join_patience_s = 180;  // until the first peer can be joined
-constexpr double leave_patience_s = 30;  // for children to end in order
+constexpr double join_timeout_s = 180;  // until the first peer can be joined
+constexpr double leave_timeout_s = 30;  // for children to end in order
 
 struct DemoPeer {
     std::string name;
@@ -227,7 +227,7 @@ peer::Failure Demo::ended_early(const DemoPeer& peer) const {
 
 std::optional<peer::Failure> Demo::wait_for_join_string() {
     DemoPeer& host = *peers_.front();
-    while (seconds() < join_patience_s) {
+    while (seconds() < join_timeout_s) {
         const auto text = peer::read_text_file(host.directory + "/" + std::string(peer::join_file),
                                                2 * run::join_string_bytes_max);
         if (text && run::parse_join_string(*text)) {
@@ -240,7 +240,7 @@ std::optional<peer::Failure> Demo::wait_for_join_string() {
     }
     return peer::Failure{
         peer::ExitCode::check_failed,
-        fmt::format("{} gave no join string within {:.0f} s", host.name, join_patience_s)};
+        fmt::format("{} gave no join string within {:.0f} s", host.name, join_timeout_s)};
 }
 
 std::optional<peer::Failure> Demo::start_all() {
@@ -248,7 +248,7 @@ std::optional<peer::Failure> Demo::start_all() {
     if (auto failed = wait_for_join_string()) return failed;
     while (static_cast<int>(peers_.size()) < options_.peers)
         if (auto failed = start_peer(/*late=*/false)) return failed;
-    auto watcher = Watcher::start(join_text_, "", join_patience_s);
+    auto watcher = Watcher::start(join_text_, "", join_timeout_s);
     if (!watcher) return watcher.failure();
     watcher_ = std::move(*watcher);
     model_ = std::make_unique<monitor::RunModel>(run_, PeerId(), watcher_->wall_now());
@@ -320,7 +320,7 @@ std::optional<peer::Failure> Demo::watch() {
 
 void Demo::stop_children() {
     for (const auto& peer : peers_) peer->process.send(SIGINT);
-    const auto deadline = Clock::now() + std::chrono::duration<double>(leave_patience_s);
+    const auto deadline = Clock::now() + std::chrono::duration<double>(leave_timeout_s);
     for (const auto& peer : peers_) {
         while (peer->process.running() && Clock::now() < deadline && peer::interrupts() < 2)
             peer->process.wait_for(0.1);

@@ -14,7 +14,6 @@
 #include "dedloc/base/text_lines.h"
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/eval_texts.h"
 #include "dedloc/cli/watcher.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/peer/data_through_run.h"
@@ -27,6 +26,7 @@
 #include "dedloc/peer/task_progress.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/security/identity.h"
+#include "dedloc/tasks/eval_texts.h"
 #include "dedloc/tasks/experts_section.h"
 #include "dedloc/tasks/training_task.h"
 
@@ -35,8 +35,8 @@ namespace dedloc::cli {
 namespace {
 
 // Servers that are there answer sooner; nobody waits here for those that may come.
-constexpr Duration experts_patience = 8s;
-constexpr Duration reach_run_patience = 8s;
+constexpr Duration experts_timeout = 8s;
+constexpr Duration reach_run_timeout = 8s;
 constexpr auto grid_look_time = std::chrono::milliseconds(100);
 
 struct Evaluated {
@@ -65,10 +65,10 @@ Result<Evaluated> evaluate(const run::RunFile& run,
                                           .data_directory = options.data_directory,
                                           .progress = peer::task_progress(options.json),
                                           .node = node,
-                                          .experts_patience = experts_patience};
+                                          .experts_timeout = experts_timeout};
     DEDLOC_TRY_VOID(peer::restore_run_files(found.path, run.task, task_options));
     DEDLOC_TRY(const auto task, task_for(run, found, task_options));
-    // Whose learner it is decides only the order of training samples.
+    // The learner's peer decides only the order of training samples.
     const PeerId anybody = security::Identity::generate().id();
     DEDLOC_TRY_VOID(peer::check_fits(*task, peer::MemoryUse::evaluation, peer::memory_available()));
     DEDLOC_TRY(const auto learner, task->learner(anybody));
@@ -86,7 +86,7 @@ peer::Outcome<std::unique_ptr<Watcher>> reach_run(const run::RunFile& run,
                                                   const std::string& path,
                                                   const std::string& join_string,
                                                   const std::string& directory) {
-    auto started = Watcher::start(join_string, directory, to_seconds(reach_run_patience));
+    auto started = Watcher::start(join_string, directory, to_seconds(reach_run_timeout));
     const bool has_experts = run.task.section(tasks::experts_section_name) != nullptr;
     if (!started && has_experts && started.failure().code == peer::ExitCode::unreachable) {
         peer::Failure failed = started.failure();
@@ -106,7 +106,7 @@ peer::Outcome<std::unique_ptr<Watcher>> reach_run(const run::RunFile& run,
                         run.name,
                         watcher->run().name)};
     if (!has_experts) return watcher;
-    const TimePoint until = watcher->node().clock().now() + experts_patience;
+    const TimePoint until = watcher->node().clock().now() + experts_timeout;
     std::optional<experts::GridSeen> seen;
     while ((!seen || seen->served() == 0) && watcher->node().clock().now() < until) {
         std::this_thread::sleep_for(grid_look_time);
@@ -127,26 +127,26 @@ peer::Outcome<std::unique_ptr<Watcher>> reach_run(const run::RunFile& run,
 }
 
 Result<std::string> text_of_user(const std::string& path) {
-    DEDLOC_TRY(const std::string file, base::read_file(path, scored_file_bytes_max));
+    DEDLOC_TRY(const std::string file, base::read_file(path, tasks::scored_file_bytes_max));
     auto text = base::text_of_file(file);
     if (!text) return std::move(text).error().with_context(path);
     return std::string(*text);
 }
 
 // Measures on the user's own files; the task's data are not needed.
-Result<std::vector<tasks::Measure>> judge_files(const run::RunFile& run,
+Result<std::vector<tasks::Measure>> score_files(const run::RunFile& run,
                                                 const FoundCheckpoint& found,
                                                 const EvalOptions& options) {
     const tasks::TaskOptions task_options{
         .device = options.device, .threads_count = options.threads, .unprepared = true};
     std::string text;
-    std::vector<Question> questions;
+    std::vector<tasks::Question> questions;
     if (!options.perplexity_file.empty()) {
         DEDLOC_TRY(text, text_of_user(options.perplexity_file));
     }
     if (!options.choices_file.empty()) {
         DEDLOC_TRY(const std::string file, text_of_user(options.choices_file));
-        auto read = questions_in(file);
+        auto read = tasks::questions_in(file);
         if (!read) return std::move(read).error().with_context(options.choices_file);
         questions = *std::move(read);
     }
@@ -160,11 +160,11 @@ Result<std::vector<tasks::Measure>> judge_files(const run::RunFile& run,
     if (!options.perplexity_file.empty()) {
         const tasks::ScoredText whole{.text = std::move(text)};
         DEDLOC_TRY(const auto scores, score({&whole, 1}));
-        measures = perplexity_measures(scores.front());
+        measures = tasks::perplexity_measures(scores.front());
     }
     if (!questions.empty()) {
-        DEDLOC_TRY(const auto scores, score(texts_of(questions)));
-        for (tasks::Measure& one : choice_measures(questions, scores))
+        DEDLOC_TRY(const auto scores, score(tasks::texts_of(questions)));
+        for (tasks::Measure& one : tasks::choice_measures(questions, scores))
             measures.push_back(std::move(one));
     }
     return measures;
@@ -173,7 +173,7 @@ Result<std::vector<tasks::Measure>> judge_files(const run::RunFile& run,
 int print_judged(const run::RunFile& run,
                  const FoundCheckpoint& found,
                  const EvalOptions& options) {
-    const auto measures = judge_files(run, found, options);
+    const auto measures = score_files(run, found, options);
     if (!measures) return peer::report(peer::failure(measures.error()));
     const std::uint64_t step = found.checkpoint.state->snapshot->step();
     if (options.json) {

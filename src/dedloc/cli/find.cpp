@@ -20,8 +20,8 @@
 namespace dedloc::cli {
 namespace {
 
-constexpr double table_patience_s = 20;
-constexpr Duration find_patience = 20s;
+constexpr double table_timeout_s = 20;
+constexpr Duration find_timeout = 20s;
 
 // A join string, or an address as `dedloc relay` prints it.
 Result<std::vector<std::string>> ways_in(const std::string& at) {
@@ -36,7 +36,7 @@ Result<std::vector<std::string>> ways_in(const std::string& at) {
 Result<void> enter_table(collab::Node& node, const std::vector<std::string>& addresses) {
     Result<void> reached = make_error(ErrorKind::bad_input, "no address to ask at");
     for (const std::string& address : addresses) {
-        const TimePoint deadline = node.clock().now() + peer::reach_patience;
+        const TimePoint deadline = node.clock().now() + peer::reach_timeout;
         const auto met = node.call("dial", node.host().dial(address, deadline));
         if (met) {
             reached = Result<void>();
@@ -46,7 +46,7 @@ Result<void> enter_table(collab::Node& node, const std::vector<std::string>& add
     }
     if (!reached) return reached;
     node.join_table();
-    const double until = peer::steady_seconds() + table_patience_s;
+    const double until = peer::steady_seconds() + table_timeout_s;
     while (peer::interrupts() == 0 && peer::steady_seconds() < until) {
         if (node.run_on_network_thread([&] { return node.dht()->table().size() > 0; })) return {};
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -116,7 +116,7 @@ int run_find(const FindOptions& options) {
     collab::Node& node = *opened->node;
     if (const auto entered = enter_table(node, *addresses); !entered)
         return peer::report_early(peer::failure(entered.error()), options.json);
-    const TimePoint deadline = node.clock().now() + find_patience;
+    const TimePoint deadline = node.clock().now() + find_timeout;
     const auto found =
         node.call("find runs", collab::find_runs(*node.dht(), options.name, deadline));
     if (!found) return peer::report_early(peer::failure(found.error()), options.json);

@@ -88,7 +88,7 @@ Ok give_access(peer::PeerRunInput& input,
 }
 
 // The run may have gone on: then the host comes back to it as everybody does.
-void look_for_others(peer::PeerRunInput& input) {
+void find_others(peer::PeerRunInput& input) {
     const auto text = peer::way_back_of(input.opened.directory);
     if (!text) return;
     const auto join = run::parse_join_string(*text);
@@ -173,7 +173,7 @@ peer::Outcome<peer::PeerRunInput> hosting(const HostOptions& options) {
             other,
             peer::join_file);
     input.opened = std::move(*opened);
-    if (input.resume) look_for_others(input);
+    if (input.resume) find_others(input);
     if (const Ok given_access = give_access(input, options, authority); !given_access)
         return peer::failure(given_access.error());
     return input;

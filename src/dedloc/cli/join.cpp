@@ -25,7 +25,7 @@ peer::Outcome<peer::PeerRunInput> joining(const JoinOptions& options) {
     input.opened = std::move(*opened);
     auto reached = train::reach_run(*input.opened.node,
                                     options.join_string,
-                                    peer::reach_patience,
+                                    peer::reach_timeout,
                                     options.peer.name,
                                     peer::host_name());
     const auto ended = [&] { return peer::end_seen_here(join->run, input.opened.directory); };

@@ -54,7 +54,7 @@ Ok write_file(const std::string& path, const std::string& text) {
     return {};
 }
 
-void print_plan(const planning::PlanFile& file, planner::Plan plan) {
+void print_plan(const planning::PlanFile& file, planner::LoadPlan plan) {
     if (const auto light = planning::advise_light(file))
         plan.sentences.push_back(planning::light_sentence(*light));
     peer::say(stdout,

@@ -19,7 +19,7 @@ namespace {
 
 struct Planned {
     planning::PlanFile file;
-    planner::Plan plan;
+    planner::LoadPlan plan;
     nlohmann::json json;
 };
 

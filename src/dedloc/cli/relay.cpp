@@ -26,7 +26,7 @@ namespace dedloc::cli {
 namespace {
 
 constexpr double report_every_s = 60;
-constexpr double router_patience_s = 5;
+constexpr double router_timeout_s = 5;
 constexpr auto relay_look_time = std::chrono::milliseconds(200);
 constexpr const char* default_listen = "/ip4/0.0.0.0/tcp/4001";
 
@@ -50,15 +50,15 @@ void say_counters(const p2p::RelayCounters& counters) {
 std::optional<peer::Failure> help_run(const peer::OpenedNode& opened,
                                       collab::CollaborationService& service,
                                       const std::string& join_string) {
-    auto reached = train::reach_run(*opened.node, join_string, peer::reach_patience);
+    auto reached = train::reach_run(*opened.node, join_string, peer::reach_timeout);
     if (!reached) return peer::failure(reached.error());
-    collab::Options options;
+    collab::CollaborationOptions options;
     options.run = std::move(reached->invitation.run);
     reached->invitation.hand_over(options);
     options.role = membership::Role::observer;
     options.name = "relay";
     options.table_use = collab::TableUse::store;
-    options.join_patience = peer::reach_patience;
+    options.join_timeout = peer::reach_timeout;
     const auto begun = service.begin(std::move(options), nullptr);
     if (!begun) return peer::failure(begun.error());
     return std::nullopt;
@@ -66,7 +66,7 @@ std::optional<peer::Failure> help_run(const peer::OpenedNode& opened,
 
 // The string that people pass on should have the address that the router opens.
 void wait_for_router(const collab::Node& node) {
-    const double until = peer::steady_seconds() + router_patience_s;
+    const double until = peer::steady_seconds() + router_timeout_s;
     while (peer::interrupts() == 0 && peer::steady_seconds() < until &&
            nat_report(node).router_is_asked)
         std::this_thread::sleep_for(relay_look_time);

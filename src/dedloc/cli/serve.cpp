@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/serve_memory.h"
 #include "dedloc/cli/serve_words.h"
 #include "dedloc/cli/trainer_watch.h"
 #include "dedloc/collab/collaboration_service.h"
@@ -28,6 +27,7 @@
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/peer/peer_run.h"
 #include "dedloc/peer/say.h"
+#include "dedloc/peer/serve_memory.h"
 #include "dedloc/run/join_string.h"
 #include "dedloc/runtime/heap.h"
 #include "dedloc/tasks/experts_section.h"
@@ -42,7 +42,7 @@ constexpr double tell_every_s = 10;
 // Kernels that oneDNN keeps, each for one size of a batch: of 1,024, its own choice, they took 1.3
 // GiB here, far more than the experts.
 constexpr const char* kernels_max = "16";
-constexpr Duration hand_over_patience = 60s;
+constexpr Duration hand_over_timeout = 60s;
 constexpr std::size_t pooled_members_min = 3;  // as many as a step of a robust run takes
 
 class ServeRun {
@@ -51,7 +51,7 @@ class ServeRun {
              peer::OpenedNode opened,
              collab::Invitation invitation,
              tasks::RunExperts experts,
-             ServeMemory memory)
+             peer::ServeMemory memory)
         : options_(options),
           memory_(std::move(memory)),
           opened_(std::move(opened)),
@@ -84,7 +84,7 @@ class ServeRun {
     bool is_silent() const { return options_.json || options_.quiet; }
 
     ServeOptions options_;
-    ServeMemory memory_;
+    peer::ServeMemory memory_;
     monitor::EventMailbox mailbox_;  // outlives the node, as the log does
     std::unique_ptr<monitor::EventLog> log_;
     std::unique_ptr<monitor::EventFan> fan_;
@@ -148,12 +148,12 @@ std::optional<peer::Failure> ServeRun::begin() {
     log_ = *std::move(log);
     fan_ =
         std::make_unique<monitor::EventFan>(std::vector<events::EventSink*>{log_.get(), &mailbox_});
-    collab::Options options;
+    collab::CollaborationOptions options;
     options.run = invitation_.run;
     invitation_.hand_over(options);
     options.role = membership::Role::observer;  // told to others as its other service
     options.name = options_.name.empty() ? peer::host_name() : options_.name;
-    options.join_patience = peer::reach_patience;
+    options.join_timeout = peer::reach_timeout;
     const auto begun = run_->begin(std::move(options), fan_.get());
     if (!begun) return peer::failure(begun.error());
     const experts::MemoryPlan& plan = memory_.plan();
@@ -188,7 +188,7 @@ void ServeRun::look_at(const std::vector<membership::Status>& statuses) {
 // The members whose gradients an expert was spared.
 void ServeRun::tell_of_members(const collab::ExpertReport& report) {
     for (const auto& [peer, updates] : report.members) {
-        const std::string text = members_told_.look(peer, names_[peer], updates);
+        const std::string text = members_told_.observe(peer, names_[peer], updates);
         if (text.empty()) continue;
         if (!is_silent()) peer::say(stdout, "{}\n", text);
         record(events::GradientsBounded{.calls = updates.calls,
@@ -227,7 +227,7 @@ void ServeRun::serve() {
         look_at(statuses);
         for (const events::Event& event : mailbox_.take())
             if (event.is<events::PeerLeft>()) trainers_.left(event.peer);
-        if (trainers_.look(now, statuses) == TrainerWatch::News::gone) {
+        if (trainers_.observe(now, statuses) == TrainerWatch::News::gone) {
             if (!options_.json)
                 peer::say(stdout,
                           "no trainer for {:.0f} s: the run is over\n",
@@ -276,7 +276,7 @@ int ServeRun::run() {
     if (const auto failed = begin()) return peer::report_early(*failed, options_.json);
     serve();
     // A run that is over needs its experts no more.
-    if (interrupted_) service_->leave(hand_over_patience);
+    if (interrupted_) service_->leave(hand_over_timeout);
     const collab::ExpertReport last = service_->report();
     run_->leave(peer::goodbye_max);
     print(last);
@@ -307,7 +307,7 @@ int run_serve(const ServeOptions& options) {
     if (!join) return peer::report_early(peer::failure(join.error()), options.json);
     auto opened = peer::open_node(join->run, peer::opening_options(options));
     if (!opened) return peer::report_early(opened.failure(), options.json);
-    auto reached = train::reach_run(*opened->node, options.join_string, peer::reach_patience);
+    auto reached = train::reach_run(*opened->node, options.join_string, peer::reach_timeout);
     if (!reached) return peer::report_early(peer::failure(reached.error()), options.json);
     collab::Invitation& invitation = reached->invitation;
     auto experts = experts_of(invitation.run, options.threads);
@@ -315,7 +315,7 @@ int run_serve(const ServeOptions& options) {
     // In robust runs gradients wait for those of other members.
     const std::uint64_t beside =
         invitation.run.robust ? experts::UpdatePool::members_max * experts->parameters_bytes : 0;
-    auto memory = ServeMemory::reserve(
+    auto memory = peer::ServeMemory::reserve(
         *experts, static_cast<std::uint64_t>(options.memory_mib) << 20, beside);
     if (!memory) return peer::report_early(memory.failure(), options.json);
     peer::catch_interrupts();

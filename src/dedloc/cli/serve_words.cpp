@@ -41,7 +41,7 @@ std::string words_of_report(const collab::ExpertReport& report,
 }
 
 std::string why_idle(const collab::ExpertReport& report, std::uint64_t experts_max) {
-    const experts::GridLook& grid = report.grid;
+    const experts::GridSurvey& grid = report.grid;
     if (!grid.looked) return "it looks who serves which expert";
     if (grid.elsewhere + grid.missing == 0)
         return "the table of names does not answer, so nobody knows who serves what; is a peer of "
@@ -70,9 +70,9 @@ std::string words_of_clock(double difference_s) {
         difference_s > 0 ? "behind" : "ahead of");
 }
 
-std::string MembersTold::look(const PeerId& peer,
-                              const std::string& name,
-                              const experts::MemberUpdates& updates) {
+std::string MembersTold::observe(const PeerId& peer,
+                                 const std::string& name,
+                                 const experts::MemberUpdates& updates) {
     const std::uint64_t bounded = updates.shortened + updates.withheld;
     if (bounded < bounded_calls_min ||
         static_cast<double>(bounded) < bounded_part_min * static_cast<double>(updates.calls))

@@ -1,4 +1,4 @@
-// These words `dedloc serve` says: how it goes, why it serves nothing, whose gradients it bounded.
+// Words of `dedloc serve`: how it goes, why it serves nothing, whose gradients it bounded.
 //
 // Pure. Thread: one.
 
@@ -24,9 +24,9 @@ std::string words_of_clock(double difference_s);
 class MembersTold {
   public:
     // Empty: nothing new.
-    std::string look(const PeerId& peer,
-                     const std::string& name,
-                     const experts::MemberUpdates& updates);
+    std::string observe(const PeerId& peer,
+                        const std::string& name,
+                        const experts::MemberUpdates& updates);
 
   private:
     std::map<PeerId, std::uint64_t> told_;  // calls

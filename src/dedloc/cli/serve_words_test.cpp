@@ -31,15 +31,15 @@ TEST(ServeWords, a_clock_that_is_wrong_is_told_with_its_direction) {
 TEST(ServeWords, a_member_whose_gradients_are_bounded_is_named_and_not_again_each_time) {
     MembersTold told;
     const PeerId peer = security::Identity::generate().id();
-    EXPECT_EQ(told.look(peer, "eve", {.calls = 5000, .shortened = 40}), "");
-    EXPECT_EQ(told.look(peer, "eve", {.calls = 5000, .shortened = 400}), "") << "few of many";
+    EXPECT_EQ(told.observe(peer, "eve", {.calls = 5000, .shortened = 40}), "");
+    EXPECT_EQ(told.observe(peer, "eve", {.calls = 5000, .shortened = 400}), "") << "few of many";
     const std::string text =
-        told.look(peer, "eve", {.calls = 3111, .shortened = 100, .withheld = 3011});
+        told.observe(peer, "eve", {.calls = 3111, .shortened = 100, .withheld = 3011});
     EXPECT_NE(text.find("eve"), std::string::npos);
     EXPECT_NE(text.find(peer.text()), std::string::npos);
     EXPECT_NE(text.find("3011 were more"), std::string::npos);
-    EXPECT_EQ(told.look(peer, "eve", {.calls = 3200, .shortened = 100, .withheld = 3100}), "");
-    EXPECT_NE(told.look(peer, "eve", {.calls = 90000, .withheld = 90000}), "");
+    EXPECT_EQ(told.observe(peer, "eve", {.calls = 3200, .shortened = 100, .withheld = 3100}), "");
+    EXPECT_NE(told.observe(peer, "eve", {.calls = 90000, .withheld = 90000}), "");
 }
 
 }  // namespace

@@ -184,9 +184,9 @@ class Supervisor {
           hours_(std::move(hours)),
           idle_(static_cast<int>(runtime::usable_processors())) {}
 
-    void look() {
+    void poll() {
         const double now = peer::steady_seconds();
-        idle_.look(now, peer::machine_use(child_ ? child_->pid() : 0));
+        idle_.observe(now, peer::machine_use(child_ ? child_->pid() : 0));
         if (child_ && !child_->running()) ended(now);
         const bool may = may_train(now);
         if (may && !child_ && now >= next_start_) start(now);
@@ -248,7 +248,7 @@ std::optional<peer::Failure> supervise(const ServiceOptions& options, const std:
     peer::catch_interrupts();
     Supervisor supervisor(options, program, *peer::TrainingHours::parse(options.hours));
     while (peer::interrupts() == 0) {
-        supervisor.look();
+        supervisor.poll();
         std::this_thread::sleep_for(service_look_time);
     }
     supervisor.stop("the service is stopped");

@@ -26,7 +26,7 @@ class TrainerWatch {
     void left(const PeerId& peer) { missed_.erase(peer); }
 
     // `statuses`: of all who are connected. Each of `silent` and `back` is news once.
-    News look(double now, const std::vector<membership::Status>& statuses) {
+    News observe(double now, const std::vector<membership::Status>& statuses) {
         std::set<PeerId> staying;
         bool any_trainer = false;
         for (const membership::Status& status : statuses) {

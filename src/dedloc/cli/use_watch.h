@@ -18,16 +18,16 @@ class UseWatch {
     // `step`: of the run, as far as we know its certificates; `parts`: of ours in them so far.
     // `unused` is news once until plans use us; the next time after twice as many steps, as plans
     // may use us now and then.
-    News look(std::uint64_t step, std::uint64_t parts) {
+    News observe(std::uint64_t step, std::uint64_t parts) {
         const bool more = parts > parts_;
         parts_ = parts;
         if (more || !since_) since_ = step;
         if (more && told_) {
             told_ = false;
-            patience_ *= 2;
+            warn_after_ *= 2;
             return News::used;
         }
-        if (told_ || step < *since_ + patience_) return News::none;
+        if (told_ || step < *since_ + warn_after_) return News::none;
         told_ = true;
         return News::unused;
     }
@@ -36,7 +36,7 @@ class UseWatch {
   private:
     std::uint64_t parts_ = 0;
     std::optional<std::uint64_t> since_;  // the step of the last part, or of the first look
-    std::uint64_t patience_ = unused_steps;
+    std::uint64_t warn_after_ = unused_steps;
     bool told_ = false;
 };
 

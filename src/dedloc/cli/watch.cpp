@@ -10,7 +10,7 @@
 
 #include "dedloc/base/release.h"
 #include "dedloc/cli/commands.h"
-#include "dedloc/cli/watch_patience.h"
+#include "dedloc/cli/watch_timeout.h"
 #include "dedloc/cli/watcher.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
@@ -29,8 +29,8 @@
 namespace dedloc::cli {
 namespace {
 
-constexpr double reach_patience_s = 20;
-constexpr double plan_patience_s = 10;  // until everybody's status has come
+constexpr double reach_timeout_s = 20;
+constexpr double plan_timeout_s = 10;  // until everybody's status has come
 
 nlohmann::ordered_json json_of(const monitor::RunView& view) {
     nlohmann::ordered_json peers = nlohmann::ordered_json::array();
@@ -76,7 +76,7 @@ int print_plan_of_run(const Watcher& run, const WatchOptions& options) {
             peer::ExitCode::bad_input,
             "how large the run's model is cannot be told on this machine: say it with --elements; "
             "'dedloc check RUN.toml' on a machine that trains counts the parameters"});
-    const double end = run.wall_now() + (options.seconds > 0 ? options.seconds : plan_patience_s);
+    const double end = run.wall_now() + (options.seconds > 0 ? options.seconds : plan_timeout_s);
     std::vector<membership::Status> peers;
     while (peer::interrupts() == 0 && run.wall_now() < end) {
         std::this_thread::sleep_for(monitor::frame_time);
@@ -103,15 +103,15 @@ peer::Outcome<std::unique_ptr<web::RunPage>> page_of(const Watcher& run, const s
                                           .started = run.wall_now()}});
 }
 
-web::Look look_of(const Watcher& run,
-                  const monitor::RunView& view,
-                  const std::vector<membership::Status>& statuses) {
-    web::Look look;
-    look.view = view;
-    look.statuses = statuses;
-    look.now = run.wall_now();
-    look.grid = run.grid();
-    return look;
+web::RunSnapshot snapshot_of(const Watcher& run,
+                             const monitor::RunView& view,
+                             const std::vector<membership::Status>& statuses) {
+    web::RunSnapshot snapshot;
+    snapshot.view = view;
+    snapshot.statuses = statuses;
+    snapshot.now = run.wall_now();
+    snapshot.grid = run.grid();
+    return snapshot;
 }
 
 }  // namespace
@@ -119,7 +119,7 @@ web::Look look_of(const Watcher& run,
 int run_watch(const WatchOptions& options) {
     // The model alone says how large it is, of some tasks.
     if (options.print_plan && options.elements == 0) peer::become_trainer(options.join_string);
-    auto watcher = Watcher::start(options.join_string, options.directory, reach_patience_s);
+    auto watcher = Watcher::start(options.join_string, options.directory, reach_timeout_s);
     if (!watcher) return peer::report_early(watcher.failure(), options.json);
     peer::catch_interrupts();
     Watcher& run = **watcher;
@@ -146,8 +146,8 @@ int run_watch(const WatchOptions& options) {
     peer::GridLines grid;
     bool has_grid = false;
     double accuracy = 0;
-    WatchPatience patience(started);
-    using End = WatchPatience::End;
+    WatchTimeout timeout(started);
+    using End = WatchTimeout::End;
     End end = End::none;
     while (peer::interrupts() == 0) {
         const double now = run.wall_now();
@@ -164,13 +164,13 @@ int run_watch(const WatchOptions& options) {
             view.more = grid.lines(now, peer::names_of(statuses));
             has_grid = true;
         }
-        if (page) page->update(look_of(run, view, statuses));
+        if (page) page->update(snapshot_of(run, view, statuses));
         if (tensorboard) tensorboard->see(view, now);
         screen.show(view);
         const bool answered = view.live_peers() > 0;
         if (answered) last_alive = view;
         const bool at_end = run.run().stop.is_met(view.step, view.samples_total, accuracy);
-        end = patience.look(now, answered, at_end);
+        end = timeout.observe(now, answered, at_end);
         if (end != End::none || (options.seconds > 0 && now - started >= options.seconds)) break;
         std::this_thread::sleep_for(monitor::frame_time);
     }

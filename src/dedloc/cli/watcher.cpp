@@ -34,13 +34,13 @@ peer::Outcome<std::unique_ptr<Watcher>> Watcher::start(const std::string& join_t
     auto invitation = state->visiting->reach(from_seconds(seconds));
     if (!invitation) return peer::failure(invitation.error());
     state->run = invitation->run;
-    collab::Options options;
+    collab::CollaborationOptions options;
     options.run = std::move(invitation->run);
     invitation->hand_over(options);
     options.role = membership::Role::observer;
     options.name = "watcher";
     options.status_interval = status_interval;
-    options.join_patience = from_seconds(seconds);
+    options.join_timeout = from_seconds(seconds);
     const auto begun = state->service->begin(std::move(options), &state->events);
     if (!begun) return peer::failure(begun.error());
     state->grid.start(*state->node, state->run);

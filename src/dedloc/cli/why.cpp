@@ -22,7 +22,7 @@
 namespace dedloc::cli {
 namespace {
 
-constexpr double why_reach_patience_s = 20;
+constexpr double why_reach_timeout_s = 20;
 constexpr std::uint64_t why_steps_enough = 10;  // then an observer ends before its time
 
 peer::Outcome<monitor::WhyFacts> facts_in_folder(const std::string& folder) {
@@ -41,14 +41,14 @@ peer::Outcome<monitor::WhyFacts> facts_of_run(const WhyOptions& options) {
     auto meant = join_argument_from(options.what);
     if (!meant) return peer::failure(meant.error());
     peer::become_trainer(meant->text);  // some tasks count their parameters only when made
-    auto watcher = Watcher::start(meant->text, options.directory, why_reach_patience_s);
+    auto watcher = Watcher::start(meant->text, options.directory, why_reach_timeout_s);
     if (!watcher) return watcher.failure();
     peer::catch_interrupts();
     Watcher& run = **watcher;
     monitor::WhyWatch seen;
     const double until = run.wall_now() + options.seconds;
     while (peer::interrupts() == 0 && run.wall_now() < until && seen.steps() < why_steps_enough) {
-        seen.look(run.statuses(), run.wall_now());
+        seen.observe(run.statuses(), run.wall_now());
         std::this_thread::sleep_for(monitor::frame_time);
     }
     const auto elements = planning::vector_elements(run.run());

@@ -40,7 +40,7 @@ Result<Bytes> ErrorFeedback::encode(std::span<const float> input) {
     std::vector<float> pending = residual_;
     tensor::add_weighted(pending, input, 1.0f);
     DEDLOC_TRY(Bytes bytes, codec_.encode(pending));
-    // Whoever sums this must be able to hold it, else it could be sent and never taken back.
+    // The summing peer must be able to hold it, else it could be sent and never taken back.
     std::vector<float> left = pending;
     DEDLOC_TRY_VOID(codec_.decode_accumulate(bytes, -1.0f, left));
     residual_ = std::move(pending);

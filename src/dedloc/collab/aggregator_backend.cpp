@@ -17,17 +17,17 @@ AggregatorBackend::AggregatorBackend(BackendContext context)
       parts_(kept_bytes(context_.options)) {
     if (checks_newcomers(context_.options.run)) ledger_.let_newcomers_weigh_nothing();
     ledger_.protect(protection_rules(context_.options.run));
-    averaging::Environment round{context_.node,
-                                 context_.host,
-                                 context_.signer,
-                                 context_.verifier,
-                                 ledger_,
-                                 parts_,
-                                 roster_,
-                                 *this,
-                                 context_.teller,
-                                 round_options(context_.options, context_.planted),
-                                 context_.judge};
+    averaging::RoundEnvironment round{context_.node,
+                                      context_.host,
+                                      context_.signer,
+                                      context_.verifier,
+                                      ledger_,
+                                      parts_,
+                                      roster_,
+                                      *this,
+                                      context_.teller,
+                                      round_options(context_.options, context_.planted),
+                                      context_.judge};
     aggregator_ = std::make_unique<averaging::Aggregator>(std::move(round));
 }
 
@@ -62,14 +62,14 @@ void AggregatorBackend::on_status(const membership::Status&, const membership::S
     const consensus::Base& base = ledger_.base();
     const bool elsewhere = now.branch != base.instance.branch;
     if (replica::is_ahead(now, base) || (elsewhere && now.branch_samples >= base.branch_samples))
-        aggregator_->look_at(now.peer);
+        aggregator_->inspect(now.peer);
 }
 
 void AggregatorBackend::on_decision(const consensus::Link& link) {
     context_.listener.certified(/*new_branch=*/false);
     const consensus::Decision& decision = link.decision;
     if (!link.plan) return;
-    const consensus::Plan& plan = *link.plan;
+    const consensus::RoundPlan& plan = *link.plan;
     std::size_t owned = 0;
     std::uint64_t elements = 0;
     for (std::size_t i = 0; i < decision.parts.size() && i < plan.parts.size(); ++i) {

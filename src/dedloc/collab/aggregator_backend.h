@@ -35,7 +35,7 @@ class AggregatorBackend final : public AveragingBackend, private averaging::Roun
   private:
     // averaging::RoundListener
     void round_wanted() override {}
-    void behind(const PeerId& peer) override { aggregator_->look_at(peer); }
+    void behind(const PeerId& peer) override { aggregator_->inspect(peer); }
     void voting_for(const consensus::Decision&) override {}
 
     void on_decision(const consensus::Link& link);

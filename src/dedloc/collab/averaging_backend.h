@@ -68,7 +68,7 @@ struct BackendContext {
     p2p::Host& host;
     const security::Signer& signer;
     const security::Verifier& verifier;
-    const Options& options;
+    const CollaborationOptions& options;
     const Planted& planted;
     membership::Membership& membership;
     Contributions& contributions;
@@ -115,7 +115,7 @@ class AveragingBackend {
 
     // This peer's checks of others, for as long as the backend lives; null: it makes none. Any
     // thread.
-    virtual validation::Validators* checks() const { return nullptr; }
+    virtual validation::GradientValidators* checks() const { return nullptr; }
     // Why an order keeps a peer out; empty: none does.
     virtual std::string why_kept_out(const PeerId&) const { return {}; }
 
@@ -127,7 +127,7 @@ class AveragingBackend {
     // A member says how it is doing.
     virtual void on_status(const membership::Status& before, const membership::Status& now);
     // To be called a few times a second.
-    virtual void look() {}
+    virtual void poll() {}
     // Fills in where we stand.
     virtual void describe(membership::Status&) const {}
     virtual averaging::AggregatorWork work() const { return {}; }

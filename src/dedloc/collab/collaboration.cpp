@@ -21,7 +21,7 @@ Result<std::unique_ptr<Collaboration>> make_planted(runtime::Node node,
                                                     p2p::Host& host,
                                                     const security::Signer& signer,
                                                     const security::Verifier& verifier,
-                                                    Options options,
+                                                    CollaborationOptions options,
                                                     events::EventSink* events,
                                                     Planted planted) {
     if (options.bootstrap.empty() && !options.initial && options.role == membership::Role::trainer)
@@ -36,7 +36,7 @@ Result<std::unique_ptr<Collaboration>> Collaboration::make(runtime::Node node,
                                                            p2p::Host& host,
                                                            const security::Signer& signer,
                                                            const security::Verifier& verifier,
-                                                           Options options,
+                                                           CollaborationOptions options,
                                                            events::EventSink* events) {
     return make_planted(node, host, signer, verifier, std::move(options), events, {});
 }
@@ -50,7 +50,7 @@ Task<Result<void>> Collaboration::checked(validation::CheckResult) { co_return R
 // Each process begins its statuses at the milliseconds of its wall clock.
 CollaborationImpl::CollaborationImpl(runtime::Node node,
                                      p2p::Host& host,
-                                     Options options,
+                                     CollaborationOptions options,
                                      events::EventSink* events,
                                      Planted planted)
     : node_(node),
@@ -163,7 +163,7 @@ Task<Result<void>> CollaborationImpl::start() {
 
 Task<Result<void>> CollaborationImpl::start_as_newcomer() {
     shared_->set_phase(membership::Phase::starting);
-    const TimePoint deadline = node_.clock.now() + options_.join_patience;
+    const TimePoint deadline = node_.clock.now() + options_.join_timeout;
     DEDLOC_CO_TRY_VOID(co_await meeting_->meet_somebody(deadline));
     co_return co_await join_those_met(deadline);
 }
@@ -183,17 +183,17 @@ Task<Result<void>> CollaborationImpl::start_again() {
     shared_->set_phase(membership::Phase::starting);
     auto lives = co_await meeting_->find_living_run(node_.clock.now() + looks_for_run);
     if (!lives) co_return std::move(lives).error();
-    if (*lives) co_return co_await join_those_met(node_.clock.now() + options_.join_patience);
+    if (*lives) co_return co_await join_those_met(node_.clock.now() + options_.join_timeout);
     scope_.spawn("meet bootstrap peers", meeting_->keep_meeting());
     co_return co_await backend_->host(options_.initial);
 }
 
-Task<void> CollaborationImpl::leave(Duration patience) {
+Task<void> CollaborationImpl::leave(Duration grace_period) {
     if (!shared_->trains() || ending_.tasks_stopped) {
-        co_await leave_as_helper(patience);
+        co_await leave_as_helper(grace_period);
         co_return;
     }
-    ending_.leave_by = node_.clock.now() + patience;
+    ending_.leave_by = node_.clock.now() + grace_period;
     ending_.leaving = true;
     backend_->set_leaving();
     changed_.pulse();
@@ -210,9 +210,9 @@ Task<void> CollaborationImpl::leave(Duration patience) {
     co_await stop();
 }
 
-Task<void> CollaborationImpl::leave_as_helper(Duration patience) {
+Task<void> CollaborationImpl::leave_as_helper(Duration grace_period) {
     ending_.leaving = true;
-    if (!ending_.tasks_stopped) co_await backend_->part(node_.clock.now() + patience);
+    if (!ending_.tasks_stopped) co_await backend_->part(node_.clock.now() + grace_period);
     shared_->set_phase(membership::Phase::leaving);
     co_await membership_->say_goodbye();
     co_await stop();
@@ -242,8 +242,8 @@ Task<void> CollaborationImpl::stop() {
 
 Task<void> CollaborationImpl::watch_progress() {
     for (;;) {
-        backend_->look();
-        steps_->look();
+        backend_->poll();
+        steps_->poll();
         log_.tell_of_left_out();
         co_await node_.clock.sleep_for(options_.status_interval / 5);
     }
@@ -333,12 +333,12 @@ Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
 }
 
 Task<Result<std::optional<validation::CheckJob>>> CollaborationImpl::take_check() {
-    validation::Validators* const checks = backend_->checks();
+    validation::GradientValidators* const checks = backend_->checks();
     co_return checks != nullptr ? checks->take() : std::nullopt;
 }
 
 Task<Result<void>> CollaborationImpl::checked(validation::CheckResult result) {
-    validation::Validators* const checks = backend_->checks();
+    validation::GradientValidators* const checks = backend_->checks();
     if (checks != nullptr) co_await checks->checked(std::move(result));
     co_return Result<void>();
 }

@@ -77,7 +77,7 @@ struct StepOutcome {
     bool refused = false;
 };
 
-struct Options {
+struct CollaborationOptions {
     run::RunFile run;
     Bytes secret;  // the run secret; empty: an open run
     // In a run that lets in by invitation: what an organiser gave this peer; or, where this peer
@@ -101,7 +101,7 @@ struct Options {
     std::size_t kept_bytes_max = replica::kept_averages_usual;  // more for large models …
     std::size_t kept_bytes_most =
         replica::kept_averages_large;  // … up to here: kept_averages_most()
-    Duration join_patience = std::chrono::seconds(60);
+    Duration join_timeout = std::chrono::seconds(60);
     // The plan may count on this of the peer's link, bytes per second; 0: what is measured.
     double upload_max = 0;
     double download_max = 0;
@@ -126,14 +126,14 @@ class Collaboration {
                                                        p2p::Host& host,
                                                        const security::Signer& signer,
                                                        const security::Verifier& verifier,
-                                                       Options options,
+                                                       CollaborationOptions options,
                                                        events::EventSink* events);
     virtual ~Collaboration() = default;
 
     // Joins: hello with the bootstrap peers, state download. Returns when state() is usable.
     virtual Task<Result<void>> start() = 0;
     // Leaves in order: hands in what there is (bounded wait), withdraws the status, ends all tasks.
-    virtual Task<void> leave(Duration patience) = 0;
+    virtual Task<void> leave(Duration grace_period) = 0;
     // Ends all tasks at once, saying nothing.
     virtual Task<void> stop() = 0;
 
@@ -196,7 +196,7 @@ class Collaboration {
         std::uint64_t samples_not_finite = 0;  // left out: their loss or gradient is not finite
     };
     virtual Accounts accounts() const = 0;
-    // Plans may count on this from now on, as Options::upload_max and download_max.
+    // Plans may count on this from now on, as CollaborationOptions::upload_max and download_max.
     virtual void set_caps(double upload_max, double download_max) = 0;
     // An aggregator's work; other backends have none.
     virtual averaging::AggregatorWork assistance() const { return {}; }

@@ -23,7 +23,7 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
   public:
     CollaborationImpl(runtime::Node node,
                       p2p::Host& host,
-                      Options options,
+                      CollaborationOptions options,
                       events::EventSink* events,
                       Planted planted);
     ~CollaborationImpl() override;
@@ -31,7 +31,7 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     Result<void> prepare(const security::Signer& signer, const security::Verifier& verifier);
 
     Task<Result<void>> start() override;
-    Task<void> leave(Duration patience) override;
+    Task<void> leave(Duration grace_period) override;
     Task<void> stop() override;
 
     // The trainer's side.
@@ -90,7 +90,7 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     Task<Result<void>> start_as_newcomer();
     Task<Result<void>> start_again();
     Task<Result<void>> join_those_met(TimePoint deadline);
-    Task<void> leave_as_helper(Duration patience);
+    Task<void> leave_as_helper(Duration grace_period);
     bool is_waited_for() const;
     Task<void> watch_progress();
     membership::Membership::Callbacks membership_callbacks();
@@ -99,7 +99,7 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
 
     runtime::Node node_;
     p2p::Host& host_;
-    const Options options_;
+    const CollaborationOptions options_;
     const Planted planted_;
     Computed computed_;
     membership::StatusPublisher publisher_;

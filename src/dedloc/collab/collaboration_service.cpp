@@ -98,7 +98,7 @@ Task<void> ask_in_turn(p2p::Host& host,
         co_return;
     }
     search.reasons += fmt::format("\n  {}: {}", address, answer.error().message());
-    // That one of them trains another run by now, or is of another version, says most, if none
+    // The error that one of them trains another run, or is of another version, says most, if none
     // has this one's file.
     const ErrorKind before = search.last.kind();
     const bool says_less =
@@ -162,14 +162,14 @@ std::shared_ptr<membership::Authorizer> authorizer_of(const Node& node,
 
 Result<Invitation> fetch_invitation(const Node& node,
                                     const std::string& join_text,
-                                    Duration patience,
+                                    Duration timeout,
                                     std::optional<admission::Admitted> own,
                                     const std::function<bool()>& goes_on) {
     DEDLOC_TRY(run::JoinString join, run::parse_join_string(join_text));
     Invitation invitation;
     invitation.secret = join.secret;
     invitation.bootstrap = join.addresses;
-    const TimePoint deadline = node.clock().now() + patience;
+    const TimePoint deadline = node.clock().now() + timeout;
     if (own) {
         invitation.admitted = *std::move(own);
     } else if (!join.authority.is_empty()) {
@@ -204,14 +204,14 @@ Result<Bytes> fetch_attachment(const Node& node,
                                const Invitation& invitation,
                                const Digest& hash,
                                std::size_t bytes_max,
-                               Duration patience) {
+                               Duration timeout) {
     const Digest run = run::run_hash(invitation.run);
     membership::AttachmentWish wish{.run = run,
                                     .authorizer = authorizer_for(node, invitation),
                                     .peers = invitation.bootstrap,
                                     .hash = hash,
                                     .bytes_max = bytes_max};
-    const TimePoint deadline = node.clock().now() + patience;
+    const TimePoint deadline = node.clock().now() + timeout;
     return node.call("fetch a file of the run",
                      fetch_attachment(node.host(), std::move(wish), deadline));
 }
@@ -220,8 +220,8 @@ namespace {
 
 Task<Result<void>> start(Collaboration& collaboration) { co_return co_await collaboration.start(); }
 
-Task<Result<void>> part(Collaboration& collaboration, Duration patience) {
-    co_await collaboration.leave(patience);
+Task<Result<void>> part(Collaboration& collaboration, Duration grace_period) {
+    co_await collaboration.leave(grace_period);
     co_return Result<void>();
 }
 
@@ -235,7 +235,7 @@ membership::Role told_role(membership::Role own, const std::vector<membership::R
 
 }  // namespace
 
-Result<void> CollaborationService::begin(Options options,
+Result<void> CollaborationService::begin(CollaborationOptions options,
                                          events::EventSink* events,
                                          const std::function<bool()>& goes_on) {
     DEDLOC_CHECK(!collaboration_, "a service has one collaboration");
@@ -261,8 +261,8 @@ Collaboration& CollaborationService::collaboration() const {
     return *collaboration_;
 }
 
-void CollaborationService::leave(Duration patience) {
-    const Result<void> left = node_.call("leave", part(collaboration(), patience));
+void CollaborationService::leave(Duration grace_period) {
+    const Result<void> left = node_.call("leave", part(collaboration(), grace_period));
     (void)left;  // cancelled: somebody stopped the node meanwhile, which is leaving too
 }
 

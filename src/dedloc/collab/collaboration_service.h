@@ -26,7 +26,7 @@ struct Invitation {
     admission::Admitted admitted{};  // of a run that lets in by invitation
 
     // Sets what the options of a collaboration have of it, but for the run.
-    void hand_over(Options& options) const {
+    void hand_over(CollaborationOptions& options) const {
         options.secret = secret;
         options.bootstrap = bootstrap;
         options.admitted = admitted;
@@ -47,7 +47,7 @@ Task<Result<run::RunFile>> fetch_run_file(p2p::Host& host,
 // cancelled, and the node is of no use any more.
 Result<Invitation> fetch_invitation(const Node& node,
                                     const std::string& join_text,
-                                    Duration patience,
+                                    Duration timeout,
                                     std::optional<admission::Admitted> own = std::nullopt,
                                     const std::function<bool()>& goes_on = {});
 // Proves to peers of the run that this node may take part, before it is a member.
@@ -58,7 +58,7 @@ Result<Bytes> fetch_attachment(const Node& node,
                                const Invitation& invitation,
                                const Digest& hash,
                                std::size_t bytes_max,
-                               Duration patience);
+                               Duration timeout);
 
 class CollaborationService final : public Service {
   public:
@@ -69,13 +69,14 @@ class CollaborationService final : public Service {
     // Makes the collaboration and starts it; returns when its state is usable. Once. The state may
     // take hours to load: `goes_on` is called a few times a second meanwhile, when collaboration()
     // is there to look at; where it says no, begin() returns cancelled, and nothing but the node's
-    // destructor is of use any more. The node's caps take the place of Options::upload_max and
-    // download_max. An observer on a node with a service of another role is told to others as that.
-    Result<void> begin(Options options,
+    // destructor is of use any more. The node's caps take the place of
+    // CollaborationOptions::upload_max and download_max. An observer on a node with a service of
+    // another role is told to others as that.
+    Result<void> begin(CollaborationOptions options,
                        events::EventSink* events,
                        const std::function<bool()>& goes_on = {});
     Collaboration& collaboration() const;  // after begin()
-    void leave(Duration patience);         // after begin()
+    void leave(Duration grace_period);     // after begin()
 
     membership::Role role() const override { return role_; }
     Task<void> stop() override;

@@ -105,7 +105,8 @@ struct Room {
     std::size_t peers_max = membership::peers_max;
     std::size_t kept_bytes_max = 512u << 20;
     std::uint64_t differs_at_step = 0;  // planted: it computes another state than the others
-    std::function<void(sim::SimNode&, Options&)> admit{};  // of an invited run; may be empty
+    std::function<void(sim::SimNode&, CollaborationOptions&)>
+        admit{};  // of an invited run; may be empty
 };
 
 class Peer {
@@ -119,7 +120,7 @@ class Peer {
           samples_per_s_(samples_per_s),
           layout_(model.layout),
           scope_(node.runtime().executor) {
-        Options options;
+        CollaborationOptions options;
         options.run = model.run;
         options.secret = Bytes(16, 7);
         options.layout = model.layout;
@@ -275,7 +276,7 @@ class Helper {
   public:
     Helper(sim::SimNode& node, std::vector<std::string> bootstrap, const run::RunFile& run)
         : scope_(node.runtime().executor) {
-        Options options;
+        CollaborationOptions options;
         options.run = run;
         options.secret = Bytes(16, 7);
         options.name = "helper";
@@ -372,21 +373,21 @@ class Swarm {
     // How much of the vector a peer reduced in the newest step, 0 to 1.
     double share_of(std::size_t i) { return share_of(world.node(i).id()); }
     double share_of(const PeerId& peer) {
-        const consensus::Plan plan = newest_plan();
+        const consensus::RoundPlan plan = newest_plan();
         if (plan.parts.empty()) return 0;
         double owned = 0;
         for (const consensus::PlanPart& part : plan.parts)
             if (plan.members[part.owner].peer == peer) owned += static_cast<double>(part.count);
         return owned / static_cast<double>(plan.parts.back().range().end());
     }
-    consensus::Plan newest_plan() {
+    consensus::RoundPlan newest_plan() {
         const auto tail =
             wire::decode<consensus::CertificatesReply>(peers[0]->collaboration->chain());
         for (auto bytes = tail->certificates.rbegin(); bytes != tail->certificates.rend();
              ++bytes) {
             const auto certificate = wire::decode<consensus::Certificate>(*bytes);
             const auto decision = wire::decode<consensus::Decision>(certificate->decision);
-            auto plan = wire::decode<consensus::Plan>(decision->plan);
+            auto plan = wire::decode<consensus::RoundPlan>(decision->plan);
             if (plan && !plan->parts.empty()) return *std::move(plan);
         }
         return {};
@@ -587,7 +588,9 @@ class PeopleOfARun {
         model_.run.access =
             run::AccessConfig{.authority = security::toy_peer_id(authority_seed).text()};
         model_.run.averaging.quorum_timeout = 60s;
-        swarm.room.admit = [this](sim::SimNode& node, Options& options) { admit(node, options); };
+        swarm.room.admit = [this](sim::SimNode& node, CollaborationOptions& options) {
+            admit(node, options);
+        };
     }
     Peer& add(const std::string& name) {
         names_.push_back(name);
@@ -605,7 +608,7 @@ class PeopleOfARun {
   private:
     static constexpr std::uint64_t authority_seed = 77;
 
-    void admit(sim::SimNode& node, Options& options) {
+    void admit(sim::SimNode& node, CollaborationOptions& options) {
         const Digest run = run::run_hash(model_.run);
         const std::string& name = names_.back();
         if (names_.size() == 1) {
@@ -847,7 +850,7 @@ sim::WorldOptions small_windows() {
     return options;
 }
 
-// Its patience is a minute, for somebody who answers; what then comes may take its time.
+// The timeout is a minute, for a peer that answers; what then comes may take its time.
 TEST(Collaboration, a_newcomer_joins_though_its_host_needs_more_than_a_minute_to_send_the_state) {
     Swarm swarm(10, small_windows());
     const std::size_t count = 4 * elements_many;
@@ -863,7 +866,7 @@ Task<Result<Bytes>> refuse_as_not_here(PeerId, Bytes) {
     co_return make_error(ErrorKind::not_found, "that state is not here (any more)");
 }
 
-// That nobody has what was asked for is no lack of this machine's: to a program, not_found is.
+// A state that nobody has is no lack of this machine's: to a program, not_found is.
 TEST(Collaboration, a_newcomer_that_nobody_gives_a_state_is_told_that_none_could_be_reached) {
     Swarm swarm(10);
     swarm.add(8);
@@ -941,7 +944,8 @@ TEST(Collaboration, newcomers_catch_up_with_one_who_trains_alone_much_faster_tha
     expect_newcomers_to_share(2, 64, 20, elements_many, 500s);
 }
 
-// They give each other state and averages: the host's line alone would take seven minutes for that.
+// Newcomers give each other state and averages: the host's line alone would take seven minutes for
+// that.
 TEST(Collaboration, ten_newcomers_come_nearly_as_soon_as_one) {
     expect_newcomers_to_share(10, 25.6, 8, 4 * elements_many, 400s);
 }
@@ -1003,7 +1007,7 @@ TEST(Collaboration, peers_with_adaptive_codecs_stay_identical_whoever_reduces) {
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(joined + 8); }, 240s));
     EXPECT_GE(helper.collaboration->assistance().rounds, 3u);
     EXPECT_EQ(helper.events.counts["refused_message"], 0);
-    const consensus::Plan plan = swarm.newest_plan();
+    const consensus::RoundPlan plan = swarm.newest_plan();
     const std::uint32_t aggregator = static_cast<std::uint32_t>(
         std::ranges::find(plan.members, true, &consensus::PlanMember::aggregator) -
         plan.members.begin());
@@ -1028,8 +1032,8 @@ TEST(Collaboration, peers_with_adaptive_codecs_stay_identical_whoever_reduces) {
         EXPECT_TRUE(moved(element)) << element;
 }
 
-// Its offer is for one step: if it waited between hearing of a step and offering for it, steps of
-// a quarter of a second would always be ahead of it.
+// An aggregator's offer is for one step: if it waited between hearing of a step and offering for
+// it, steps of a quarter of a second would always be ahead of it.
 TEST(Collaboration, an_aggregator_keeps_up_with_short_steps) {
     Swarm swarm(10);
     for (int i = 0; i < 3; ++i) swarm.add(640);
@@ -1193,8 +1197,8 @@ TEST(Collaboration, a_leader_that_is_killed_in_a_long_round_is_replaced_at_once)
     EXPECT_LT(seconds, 0.3) << "without a leader";
 }
 
-// It is told so once, goes on with the others' states, blames nobody, and has its place when one of
-// them is gone.
+// The surplus member is told so once, goes on with the others' states, blames nobody, and has its
+// place when one of them is gone.
 TEST(Collaboration, one_more_than_a_round_has_room_for_is_told_so_and_keeps_up) {
     Swarm swarm(17);
     swarm.room.members_max = 3;
@@ -1249,8 +1253,8 @@ TEST(Collaboration, one_that_comes_when_nobody_can_know_more_peers_is_told_so) {
     EXPECT_TRUE(swarm.world.run_until([&] { return swarm.peers[0]->step() >= step + 3; }, 20s));
 }
 
-// Whoever it is may lead next, and judges the others by when it handed in itself, not by when it
-// heard of the step; what it computed meanwhile is its own.
+// The peer that was away may lead next, and judges the others by when it handed in itself, not by
+// when it heard of the step; what it computed meanwhile is its own.
 TEST(Collaboration, nobody_is_refused_its_samples_because_somebody_was_away_for_most_of_a_step) {
     for (std::size_t away = 0; away < 3; ++away)
         for (const bool frozen : {false, true}) {
@@ -1315,11 +1319,13 @@ TEST(Collaboration, what_was_handed_in_when_the_majority_died_is_in_the_branchs_
     EXPECT_EQ(left.computed, status.committed_samples + status.samples);
 }
 
-// It answers every announcement, leads whenever it is its turn, and begins no round.
+// The leader answers every announcement, leads whenever it is its turn, and begins no round.
 TEST(Collaboration, a_leader_that_answers_and_brings_no_round_about_is_passed_over) {
-    using averaging::Verdict;
-    for (const Verdict says :
-         {Verdict::accepted, Verdict::full, Verdict::i_am_behind, Verdict::you_are_behind}) {
+    using averaging::AnnounceResult;
+    for (const AnnounceResult says : {AnnounceResult::accepted,
+                                      AnnounceResult::full,
+                                      AnnounceResult::i_am_behind,
+                                      AnnounceResult::you_are_behind}) {
         Swarm swarm(21);
         for (int i = 0; i < 4; ++i) swarm.add();
         ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 60s));
@@ -1329,7 +1335,7 @@ TEST(Collaboration, a_leader_that_answers_and_brings_no_round_about_is_passed_ov
             if (!announce && sent.method.starts_with("/dedloc/round/")) sent.payload.clear();
             if (!announce || !sent.is_answer) return;
             averaging::AnnounceReply reply;
-            reply.verdict = says;
+            reply.result = says;
             sent.payload = wire::encode(reply);
         });
         const bool done = swarm.world.run_until(
@@ -1579,7 +1585,7 @@ TEST(Collaboration, buffers_move_by_the_average_of_their_changes) {
               (std::vector<float>{1.5f, -1, 0.406f, 1e-3f}));
 }
 
-// It has no vote, so it must not lead: its rounds would end with nothing, one after the other.
+// A peer without a vote must not lead: its rounds would end with nothing, one after the other.
 TEST(Collaboration, who_cannot_write_its_votes_costs_no_step_a_deadline) {
     Swarm swarm(11);
     for (int i = 0; i < 3; ++i) swarm.add();
@@ -1629,7 +1635,7 @@ TEST(Collaboration, a_step_without_samples_of_a_peer_has_no_loss_of_it) {
         EXPECT_TRUE(std::isnan(slept.losses[step])) << step;
         EXPECT_TRUE(std::isfinite(awake.losses[step])) << step;
         EXPECT_LE(awake.contributors[step], 3u) << step;
-        // It only knows what the plans say: these rounds went on without it.
+        // The sleeper only knows what the plans say: these rounds went on without it.
         EXPECT_FALSE(slept.steps[step].computing_s) << step;
         EXPECT_TRUE(std::isfinite(slept.steps[step].predicted_s)) << step;
         EXPECT_TRUE(awake.steps[step].computing_s) << step;

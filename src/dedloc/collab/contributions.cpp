@@ -4,7 +4,9 @@
 
 namespace dedloc::collab {
 
-bool is_in(const consensus::Decision& decision, const consensus::Plan& plan, std::size_t member) {
+bool is_in(const consensus::Decision& decision,
+           const consensus::RoundPlan& plan,
+           std::size_t member) {
     return !plan.members[member].input.is_empty() &&
            std::ranges::any_of(decision.parts, [member](const consensus::FinishedPart& part) {
                return part.includes(member);
@@ -77,7 +79,7 @@ std::optional<TimePoint> Contributions::handed_in_at(std::optional<std::size_t> 
     return handed_in_at_;
 }
 
-std::optional<std::size_t> Contributions::place_in(const consensus::Plan& plan,
+std::optional<std::size_t> Contributions::place_in(const consensus::RoundPlan& plan,
                                                    const PeerId& us) const {
     if (!handed_in_) return std::nullopt;
     std::optional<std::size_t> mine;
@@ -86,7 +88,7 @@ std::optional<std::size_t> Contributions::place_in(const consensus::Plan& plan,
     return mine;
 }
 
-void Contributions::committed(const consensus::Plan& plan,
+void Contributions::committed(const consensus::RoundPlan& plan,
                               const consensus::Decision& decision,
                               std::optional<std::size_t> mine) {
     if (mine && !decision.parts.empty() && decision.parts[0].includes(*mine))

@@ -44,7 +44,7 @@ class Contributions {
     bool computes_ahead() const { return ahead_ == Ahead::yes; }
     // Any thread: so many were, and are forgotten; until this is said, they count for nothing.
     void forget_ahead(std::uint64_t samples);
-    // Those that were forgotten since this was asked last; all of them.
+    // Samples that were forgotten since this was asked last; all of them.
     std::uint64_t take_forgotten() { return forgotten_.exchange(0); }
     std::uint64_t forgotten() const { return forgotten_; }
 
@@ -56,7 +56,7 @@ class Contributions {
                                                          std::vector<float> sum,
                                                          double loss_sum,
                                                          TimePoint now);
-    // It was computed for the step before the open one.
+    // The gradient was computed for the step before the open one.
     void hand_in_late(consensus::CounterRange samples, std::vector<float> sum);
     // Nothing: for the open step nothing is handed in.
     const std::optional<consensus::MemberInput>& handed_in() const { return handed_in_; }
@@ -65,9 +65,9 @@ class Contributions {
     std::optional<TimePoint> handed_in_at(std::optional<std::size_t> mine) const;
 
     // Which member of `plan` brings what we have handed in.
-    std::optional<std::size_t> place_in(const consensus::Plan& plan, const PeerId& us) const;
+    std::optional<std::size_t> place_in(const consensus::RoundPlan& plan, const PeerId& us) const;
     // The open step is committed; `mine` is our place in its plan. What is not in it is deferred.
-    void committed(const consensus::Plan& plan,
+    void committed(const consensus::RoundPlan& plan,
                    const consensus::Decision& decision,
                    std::optional<std::size_t> mine);
     // Nobody knows what of ours was in it: at most once wins.
@@ -102,6 +102,8 @@ class Contributions {
 };
 
 // Something that member `member` handed in is in the step.
-bool is_in(const consensus::Decision& decision, const consensus::Plan& plan, std::size_t member);
+bool is_in(const consensus::Decision& decision,
+           const consensus::RoundPlan& plan,
+           std::size_t member);
 
 }  // namespace dedloc::collab

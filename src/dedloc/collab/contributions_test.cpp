@@ -14,7 +14,7 @@ class ContributionsTest : public testing::Test {
   protected:
     // A step that counts on what we handed in, and includes it or does not.
     void commit(bool included, std::uint64_t step = 7) {
-        consensus::Plan plan;
+        consensus::RoundPlan plan;
         plan.members.resize(2);
         plan.members[1].peer = us;
         plan.members[1].input = *contributions.handed_in();

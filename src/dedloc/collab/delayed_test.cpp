@@ -42,7 +42,7 @@ class DelayedPeer final : public events::EventSink {
                 std::vector<std::string> bootstrap,
                 run::RunFile run)
         : node_(node), scope_(world.executor()) {
-        Options options;
+        CollaborationOptions options;
         options.run = std::move(run);
         options.secret = Bytes(16, 7);
         options.layout.parameters_count = delayed_elements;
@@ -295,8 +295,9 @@ TEST_F(Delayed, who_leaves_while_a_step_is_made_hands_in_what_it_computed_ahead)
     EXPECT_TRUE(are_identical());
 }
 
-// It hears of the step that was made without it, and has the old state for as long as the average
-// is on its way; with what the others have for the next step, its batch looks full meanwhile.
+// The leaver hears of the step that was made without it, and has the old state for as long as the
+// average is on its way; with what the others have for the next step, its batch looks full
+// meanwhile.
 TEST_F(Delayed, a_leaver_that_missed_a_step_hands_nothing_in_before_it_has_that_step) {
     run::RunFile run = delayed_run(/*steps=*/0);
     run.batch.target = 2 * target;
@@ -320,7 +321,7 @@ TEST_F(Delayed, a_leaver_that_missed_a_step_hands_nothing_in_before_it_has_that_
     ASSERT_FALSE(hands_in_or_goes());
     ASSERT_TRUE(world.run_until(hands_in_or_goes, 60s));
     EXPECT_GT(leaver.step(), step);
-    // It stands on the newest certificate.
+    // The leaver stands on the newest certificate.
     EXPECT_FALSE(leaver.collaboration->status().certificate.is_zero());
     ASSERT_TRUE(world.run_until([&] { return leaver.left && leaver.ended; }, 60s));
     ASSERT_TRUE(until_step(step + 3));

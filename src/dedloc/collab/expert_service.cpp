@@ -37,8 +37,8 @@ void ExpertService::start() {
     node_.run_on_network_thread([this] { host_->start(); });
 }
 
-void ExpertService::leave(Duration patience) {
-    const TimePoint deadline = node_.clock().now() + patience;
+void ExpertService::leave(Duration grace_period) {
+    const TimePoint deadline = node_.clock().now() + grace_period;
     (void)node_.call("hand over experts", hand_over(*host_, deadline));
 }
 

@@ -28,7 +28,7 @@ struct ExpertReport {
     experts::BatcherCounts calls;
     experts::ServerCounts requests;
     experts::HostCounts host;
-    experts::GridLook grid;         // at its last look
+    experts::GridSurvey grid;       // at its last look
     double clock_difference_s = 0;  // the others' minus ours
     std::map<PeerId, experts::MemberUpdates> members;
 };
@@ -43,7 +43,7 @@ class ExpertService final : public Service {
 
     void start();
     // Hands every expert to a keeper, and stops.
-    void leave(Duration patience);
+    void leave(Duration grace_period);
     ExpertReport report() const;
 
     membership::Role role() const override { return membership::Role::expert_server; }

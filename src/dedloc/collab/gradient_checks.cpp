@@ -5,7 +5,7 @@ namespace {
 
 validation::ValidatorOptions validator_options(const BackendContext& context,
                                                const allreduce::CenteredClipRule& rule) {
-    const Options& options = context.options;
+    const CollaborationOptions& options = context.options;
     const run::RobustConfig& robust = *options.run.robust;
     validation::ValidatorOptions made;
     made.check = robust.check;
@@ -22,7 +22,7 @@ validation::ValidatorHooks validator_hooks(averaging::Coordinator& engine,
                                            const OrderNews& names) {
     validation::ValidatorHooks hooks;
     hooks.propose = [&engine](robust::Order order, Bytes evidence) {
-        engine.docket().add({std::move(order), std::move(evidence)});
+        engine.pending_orders().add({std::move(order), std::move(evidence)});
     };
     hooks.audience = [&roster] { return roster.live_trainers(); };
     hooks.name_of = [&names](const PeerId& peer) { return names.name_of(peer); };
@@ -61,12 +61,12 @@ GradientChecks::GradientChecks(const BackendContext& context,
     validation::GradientRules rules;
     rules.tolerance = options.tolerance;
     rules.right_needed = options.right_needed;
-    validation::add_gradient_rules(engine.docket().rules(), rules);
+    validation::add_gradient_rules(engine.pending_orders().rules(), rules);
 }
 
 void GradientChecks::decided(const consensus::Decision& decision) {
-    validators_.look_at_own_orders();
-    validators_.look_at_voters(voters_);
+    validators_.check_own_orders();
+    validators_.check_voters(voters_);
     voters_ = decision.next_voters;
 }
 

@@ -26,7 +26,7 @@ class GradientChecks {
 
     void start() { validators_.start(); }
     Task<void> stop() { return validators_.stop(); }
-    validation::Validators& validators() { return validators_; }
+    validation::GradientValidators& validators() { return validators_; }
     // A decision was accepted.
     void decided(const consensus::Decision& decision);
     // A commit was accepted, of a step that began from `state`.
@@ -39,7 +39,7 @@ class GradientChecks {
                    const OrderNews& names,
                    const validation::ValidatorOptions& options);
 
-    validation::Validators validators_;
+    validation::GradientValidators validators_;
     std::vector<consensus::Voter> voters_;  // of the decision before
 };
 

@@ -33,7 +33,7 @@ Result<std::unique_ptr<Collaboration>> make_planted(runtime::Node node,
                                                     p2p::Host& host,
                                                     const security::Signer& signer,
                                                     const security::Verifier& verifier,
-                                                    Options options,
+                                                    CollaborationOptions options,
                                                     events::EventSink* events,
                                                     Planted planted);
 

@@ -8,7 +8,7 @@
 namespace dedloc::collab {
 namespace {
 
-constexpr Duration meeting_patience = 5s;  // with one address
+constexpr Duration meeting_timeout = 5s;  // with one address
 constexpr int looks_least = 4;
 constexpr Duration meeting_pause = 300ms;  // until all addresses are tried again
 
@@ -26,7 +26,7 @@ Task<Result<bool>> Meeting::find_living_run(TimePoint deadline) {
         for (const std::string& address : membership::peers_to_dial(host_, options_.bootstrap)) {
             const auto parts = run::split_peer_address(address);
             if (parts && membership_.is_member(parts->peer)) continue;
-            const TimePoint until = std::min(deadline, node_.clock.now() + meeting_patience);
+            const TimePoint until = std::min(deadline, node_.clock.now() + meeting_timeout);
             auto peer = co_await membership_.meet(address, until);
             if (peer || peer.error().kind() != ErrorKind::denied || !options_.run.access) continue;
             // This peer is out of the run: a branch beside it would have no members.
@@ -44,7 +44,7 @@ Task<Result<void>> Meeting::meet_somebody(TimePoint deadline) {
     while (node_.clock.now() < deadline) {
         std::optional<Error> other_run;  // what one of them says who trains another by now
         for (const std::string& address : membership::peers_to_dial(host_, options_.bootstrap)) {
-            const TimePoint until = std::min(deadline, node_.clock.now() + meeting_patience);
+            const TimePoint until = std::min(deadline, node_.clock.now() + meeting_timeout);
             auto peer = co_await membership_.meet(address, until);
             if (peer) co_return Result<void>();
             last = std::move(peer).error().with_context(address);
@@ -64,7 +64,7 @@ Task<void> Meeting::keep_meeting() {
             const auto parts = run::split_peer_address(address);
             if (parts && (parts->peer == host_.id() || membership_.is_member(parts->peer)))
                 continue;
-            const TimePoint until = node_.clock.now() + meeting_patience;
+            const TimePoint until = node_.clock.now() + meeting_timeout;
             (void)co_await membership_.meet(address, until);
         }
         co_await node_.clock.sleep_for(pause);

@@ -13,7 +13,7 @@ class Meeting {
   public:
     Meeting(runtime::Node node,
             p2p::Host& host,
-            const Options& options,
+            const CollaborationOptions& options,
             membership::Membership& membership)
         : node_(node), host_(host), options_(options), membership_(membership) {}
 
@@ -30,7 +30,7 @@ class Meeting {
 
     runtime::Node node_;
     p2p::Host& host_;
-    const Options& options_;
+    const CollaborationOptions& options_;
     membership::Membership& membership_;
 };
 

@@ -132,7 +132,7 @@ Ok TrainerRoster::check_samples(const PeerId& peer, const consensus::MemberInput
     if (known == nullptr) return {};
     const membership::Status& status = known->status;
     const consensus::Instance& open = ledger_.base().instance;
-    // Its newest status is from when it had handed in, or later: so is the speed in it.
+    // The member's newest status is from when it had handed in, or later: so is the speed in it.
     const bool told_of_all = status.branch == open.branch && status.step == open.step &&
                              status.samples > 0 &&
                              (status.phase == membership::Phase::averaging ||

@@ -55,17 +55,17 @@ NativeBackend::NativeBackend(BackendContext context)
 NativeBackend::~NativeBackend() = default;
 
 Result<void> NativeBackend::prepare() {
-    averaging::Environment environment{context_.node,
-                                       context_.host,
-                                       context_.signer,
-                                       context_.verifier,
-                                       ledger_,
-                                       parts_,
-                                       roster_,
-                                       *this,
-                                       context_.teller,
-                                       round_options(context_.options, context_.planted),
-                                       judge_};
+    averaging::RoundEnvironment environment{context_.node,
+                                            context_.host,
+                                            context_.signer,
+                                            context_.verifier,
+                                            ledger_,
+                                            parts_,
+                                            roster_,
+                                            *this,
+                                            context_.teller,
+                                            round_options(context_.options, context_.planted),
+                                            judge_};
     DEDLOC_TRY(engine_, averaging::Coordinator::make(std::move(environment)));
     roster_.is_engine(*engine_);
     follower_ = std::make_unique<replica::ChainFollower>(*engine_,
@@ -80,15 +80,15 @@ Result<void> NativeBackend::prepare() {
     return {};
 }
 
-validation::Validators* NativeBackend::checks() const {
+validation::GradientValidators* NativeBackend::checks() const {
     return checks_ ? &checks_->validators() : nullptr;
 }
 
 replica::ChainFollower::Callbacks NativeBackend::follower_callbacks() {
     replica::ChainFollower::Callbacks callbacks;
     callbacks.on_applied = [this](const consensus::Decision& decision,
-                                  const consensus::Plan& plan,
-                                  const optim::StepReport& optimizer) {
+                                  const consensus::RoundPlan& plan,
+                                  const optim::UpdateReport& optimizer) {
         take_newest_state();
         events::StepMade made = books_.applied(decision, plan, optimizer, told_.hash);
         // A robust step tells how long it was averaged, before it is made shorter.
@@ -119,7 +119,7 @@ void NativeBackend::start() {
     if (context_.options.run.robust) evidence_log_.begin(run::to_toml(context_.options.run));
     if (checks_) checks_->start();
     ledger_.on_decision([this](const consensus::Link& link) {
-        take_decision(link);       // books, orders and logs, while the round is still known
+        receive_decision(link);    // books, orders and logs, while the round is still known
         engine_->decided(link);    // which forgets the round; the next one begins
         follower_->decided(link);  // and the state follows
     });
@@ -206,14 +206,14 @@ void NativeBackend::set_caps(double upload_max, double download_max) {
 // ---- what happens -------------------------------------------------------------------------------
 
 void NativeBackend::on_status(const membership::Status& before, const membership::Status& now) {
-    look_at_pace();
+    poll_pace();
     if (!ledger_.started()) return;
     const consensus::Base& base = ledger_.base();
     const bool same = now.certificate == base.previous;
     const bool elsewhere = now.branch != base.instance.branch && !now.branch.is_zero();
     if (!same && (replica::is_ahead(now, base) || elsewhere) &&
         now.role == membership::Role::trainer && now.phase != membership::Phase::downloading)
-        follower_->look_at(now.peer);
+        follower_->inspect(now.peer);
     const bool told = before.certificate == now.certificate && before.state_hash == now.state_hash;
     if (same && base.state && now.state_hash != *base.state && !now.state_hash.is_zero() && !told)
         context_.teller.tell(events::StateDiffers{},
@@ -224,15 +224,15 @@ void NativeBackend::on_status(const membership::Status& before, const membership
         context_.listener.step_wanted();
 }
 
-void NativeBackend::look_at_pace() {
+void NativeBackend::poll_pace() {
     const averaging::RoundOptions& options = engine_->environment().options;
     const double average_bytes =
         options.element_bytes() * static_cast<double>(options.vector_count);
-    if (auto hopeless = pace_.look(told_.step, average_bytes))
+    if (auto hopeless = pace_.observe(told_.step, average_bytes))
         follower_->give_up_joining(*std::move(hopeless));
 }
 
-void NativeBackend::take_decision(const consensus::Link& link) {
+void NativeBackend::receive_decision(const consensus::Link& link) {
     const consensus::Decision& decision = link.decision;
     const bool new_branch = decision.kind == consensus::DecisionKind::branch;
     context_.listener.certified(new_branch);
@@ -269,7 +269,7 @@ consensus::Voter NativeBackend::as_voter() const {
     return {context_.host.id(), engine_->incarnation(), !context_.host.addresses().empty()};
 }
 
-void NativeBackend::look() {
+void NativeBackend::poll() {
     const std::uint64_t step = ledger_.base().instance.step;
     const consensus::Voter self = as_voter();
     const auto branch = follower_->part_from_lost(self);

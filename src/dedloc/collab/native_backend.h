@@ -47,7 +47,7 @@ class NativeBackend final : public AveragingBackend, private averaging::RoundLis
     void want_round() override;
     Task<void> average(std::shared_ptr<const allreduce::RoundInput> input) override;
     bool own_refused() const override { return engine_->own_refused(); }
-    validation::Validators* checks() const override;
+    validation::GradientValidators* checks() const override;
 
     void set_left_out(bool left_out) override { engine_->link().set_left_out(left_out); }
     double upload_bytes_per_s() const override { return engine_->link().upload_bytes_per_s(); }
@@ -55,7 +55,7 @@ class NativeBackend final : public AveragingBackend, private averaging::RoundLis
     void set_caps(double upload_max, double download_max) override;
 
     void on_status(const membership::Status& before, const membership::Status& now) override;
-    void look() override;
+    void poll() override;
     void describe(membership::Status& status) const override;
     std::string why_kept_out(const PeerId& peer) const override {
         return orders_.why_kept_out(peer);
@@ -64,7 +64,7 @@ class NativeBackend final : public AveragingBackend, private averaging::RoundLis
   private:
     // averaging::RoundListener
     void round_wanted() override { context_.listener.step_wanted(); }
-    void behind(const PeerId& peer) override { follower_->look_at(peer); }
+    void behind(const PeerId& peer) override { follower_->inspect(peer); }
     void voting_for(const consensus::Decision& decision) override { follower_->expect(decision); }
     void order_proved(const robust::Order& order, const Bytes& evidence) override {
         evidence_log_.add(order, evidence);
@@ -80,10 +80,10 @@ class NativeBackend final : public AveragingBackend, private averaging::RoundLis
     replica::ChainFollower::Callbacks follower_callbacks();
     consensus::Voter as_voter() const;
     std::optional<consensus::Decision> decision_before() const;
-    void take_decision(const consensus::Link& link);
+    void receive_decision(const consensus::Link& link);
     void take_newest_state();
     void begin_anew();
-    void look_at_pace();
+    void poll_pace();
 
     BackendContext context_;
     consensus::Ledger ledger_;

@@ -45,7 +45,7 @@ struct Node::State {
         if (limited) return *limited;
         return *line;
     }
-    void look_at_caps();
+    void check_caps();
     void tell_caps(Service& service) const;
     Task<void> keep_to_caps();
     Task<void> stay_in_table();
@@ -73,7 +73,7 @@ struct Node::State {
     std::thread thread;
 };
 
-void Node::State::look_at_caps() {
+void Node::State::check_caps() {
     const runtime::LineCaps caps = options.caps(clock->wall_now());
     if (caps == limited->caps()) return;
     limited->set_caps(caps);
@@ -90,7 +90,7 @@ void Node::State::tell_caps(Service& service) const {
 Task<void> Node::State::keep_to_caps() {
     for (;;) {
         co_await clock->sleep_for(caps_look_interval);
-        look_at_caps();
+        check_caps();
     }
 }
 
@@ -126,7 +126,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     state->line = runtime::real_network(executor, state->options.congestion_control);
     if (state->options.caps) {
         state->limited = std::make_unique<runtime::LimitedNetwork>(*state->line, *state->clock);
-        state->look_at_caps();
+        state->check_caps();
     }
     state->port_mapper = runtime::router_port_mapper(executor, *state->clock);
     state->workers = runtime::real_workers(executor, workers_wanted(state->options.workers_count));

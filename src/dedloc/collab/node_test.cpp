@@ -34,15 +34,15 @@ struct Member {
     p2p::Host& host() const { return node->host(); }
     runtime::LineCaps caps() const { return node->caps(); }
     Collaboration& collaboration() const { return service.collaboration(); }
-    Result<Invitation> invitation(const std::string& text, Duration patience) const {
-        return fetch_invitation(*node, text, patience);
+    Result<Invitation> invitation(const std::string& text, Duration timeout) const {
+        return fetch_invitation(*node, text, timeout);
     }
-    Result<void> begin(Options options,
+    Result<void> begin(CollaborationOptions options,
                        events::EventSink* events,
                        const std::function<bool()>& goes_on = {}) {
         return service.begin(std::move(options), events, goes_on);
     }
-    void leave(Duration patience) { service.leave(patience); }
+    void leave(Duration grace_period) { service.leave(grace_period); }
 
     std::unique_ptr<Node> node;
     CollaborationService& service;
@@ -74,7 +74,7 @@ class NodeTest : public testing::Test {
     std::unique_ptr<Member> hosting(const std::string& run_name, NodeOptions how = {}) {
         auto member = open("host of " + run_name, std::move(how));
         EXPECT_TRUE(member);
-        Options options;
+        CollaborationOptions options;
         options.run.name = run_name;
         options.layout = layout();
         options.secret = Bytes(run::run_secret_bytes, 7);
@@ -98,7 +98,7 @@ TEST_F(NodeTest, a_newcomer_gets_run_file_and_state_with_the_join_string_alone) 
     const auto invitation = guest->invitation(join_string(*host), 30s);
     ASSERT_TRUE(invitation) << to_string(invitation.error());
     EXPECT_EQ(invitation->run.name, "one");
-    Options options;
+    CollaborationOptions options;
     options.run = invitation->run;
     options.secret = invitation->secret;
     options.bootstrap = invitation->bootstrap;
@@ -114,7 +114,7 @@ TEST_F(NodeTest, a_newcomer_gets_run_file_and_state_with_the_join_string_alone) 
 
 TEST_F(NodeTest, who_waits_for_a_state_can_look_meanwhile_and_end_it) {
     auto guest = *open("guest");
-    Options options;
+    CollaborationOptions options;
     options.run.name = "nobody is there";
     options.layout = layout();
     options.secret = Bytes(run::run_secret_bytes, 7);
@@ -140,7 +140,7 @@ TEST_F(NodeTest, who_joins_with_a_model_of_another_size_is_told_and_does_not_loa
     for (const std::size_t count : {32u, 8u}) {
         guest.reset();
         guest = *open("guest");
-        Options options;
+        CollaborationOptions options;
         options.run = invitation->run;
         options.secret = invitation->secret;
         options.bootstrap = invitation->bootstrap;
@@ -193,12 +193,12 @@ TEST_F(NodeTest, a_wrong_secret_is_denied) {
     auto guest = *open("guest");
     auto invitation = guest->invitation(join_string(*host), 30s);
     ASSERT_TRUE(invitation);
-    Options options;
+    CollaborationOptions options;
     options.run = invitation->run;
     options.secret = Bytes(run::run_secret_bytes, 8);
     options.bootstrap = invitation->bootstrap;
     options.layout = layout();
-    options.join_patience = 5s;
+    options.join_timeout = 5s;
     const auto begun = guest->begin(std::move(options), nullptr);
     ASSERT_FALSE(begun);
     EXPECT_EQ(begun.error().kind(), ErrorKind::denied);
@@ -332,7 +332,7 @@ TEST_F(NodeTest, a_host_of_another_version_of_dedloc_is_told_from_one_of_another
     }
 }
 
-// Whoever came first in the string may be a machine that is switched off: nothing comes back.
+// The first peer of the string may be a machine that is switched off: nothing comes back.
 TEST_F(NodeTest, an_old_join_string_works_while_one_of_its_peers_lives) {
     const auto host = hosting("one");
     auto join = run::parse_join_string(join_string(*host));
@@ -357,7 +357,7 @@ TEST_F(NodeTest, an_old_join_string_works_while_one_of_its_peers_lives) {
     const TimePoint begun = guest->clock().now();
     const auto invitation = guest->invitation(to_text(*join), 30s);
     ASSERT_TRUE(invitation) << to_string(invitation.error());
-    Options options;
+    CollaborationOptions options;
     options.run = invitation->run;
     options.secret = invitation->secret;
     options.bootstrap = invitation->bootstrap;
@@ -415,7 +415,7 @@ TEST_F(NodeTest, a_node_runs_several_services_and_its_role_follows_from_them) {
     EXPECT_EQ(carries.counters().circuits, 0u);
     const auto invitation = relay->invitation(join_string(*host), 30s);
     ASSERT_TRUE(invitation) << to_string(invitation.error());
-    Options options;
+    CollaborationOptions options;
     options.run = invitation->run;
     options.secret = invitation->secret;
     options.bootstrap = invitation->bootstrap;

@@ -17,7 +17,7 @@ class NotFiniteTally {
   public:
     void add(std::uint64_t samples) { all_ += samples; }
     std::uint64_t all() const { return all_; }
-    // Those that are new, if it is time to tell of them; else 0.
+    // Samples that are new, if it is time to tell of them; else 0.
     std::uint64_t to_tell(TimePoint now) {
         const std::uint64_t all = all_;
         if (all == told_ || (told_ > 0 && now < told_at_ + not_finite_pause)) return 0;

@@ -20,7 +20,7 @@ class OrderNews {
               events::Teller& teller)
         : us_(us), ledger_(ledger), membership_(membership), teller_(teller) {}
 
-    // These are in a decision that was accepted just now.
+    // The changes are in a decision that was accepted just now.
     void tell(const robust::OrderChanges& changes);
     // Why an order keeps a peer out; empty: none does.
     std::string why_kept_out(const PeerId& peer) const;

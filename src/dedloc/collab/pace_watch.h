@@ -17,7 +17,7 @@ class PaceWatch {
 
     // Our state stands at step `own`; one step takes so many bytes to follow. An error: it has been
     // so for long, and no join comes of it any more.
-    std::optional<Error> look(std::uint64_t own, double average_bytes);
+    std::optional<Error> observe(std::uint64_t own, double average_bytes);
 
   private:
     const BackendContext& context_;

@@ -9,7 +9,7 @@
 namespace dedloc::collab {
 namespace {
 
-void set_codecs(averaging::RoundOptions& round, const Options& options) {
+void set_codecs(averaging::RoundOptions& round, const CollaborationOptions& options) {
     const std::optional<codec::CodecId> one = options.run.averaging.codec;
     round.codec = one.value_or(run::codec_of_large_tensors);
     // An aggregator has no layout, and takes any of them.
@@ -44,7 +44,7 @@ std::uint64_t samples_max(const run::BatchConfig& batch) {
     return batch.target * 2 + in_the_making;
 }
 
-averaging::RoundOptions round_options(const Options& options, const Planted& planted) {
+averaging::RoundOptions round_options(const CollaborationOptions& options, const Planted& planted) {
     averaging::RoundOptions round;
     set_codecs(round, options);
     round.vector_count = options.layout.vector_count();
@@ -94,7 +94,7 @@ bool checks_newcomers(const run::RunFile& run) {
     return run.robust && run.robust->check > 0 && run.robust->probation > 0;
 }
 
-std::size_t kept_bytes(const Options& options) {
+std::size_t kept_bytes(const CollaborationOptions& options) {
     const averaging::RoundOptions round = round_options(options, {});
     return replica::kept_averages_bytes(
         round.vector_count, round.element_bytes(), options.kept_bytes_max, options.kept_bytes_most);

@@ -8,7 +8,7 @@
 
 namespace dedloc::collab {
 
-averaging::RoundOptions round_options(const Options& options, const Planted& planted);
+averaging::RoundOptions round_options(const CollaborationOptions& options, const Planted& planted);
 // The most samples of one contribution.
 std::uint64_t samples_max(const run::BatchConfig& batch);
 // Rules that make steps of a robust run safe, as its section says.
@@ -16,6 +16,6 @@ consensus::ProtectionRules protection_rules(const run::RunFile& run);
 // Does a new key weigh nothing until its contributions were found right?
 bool checks_newcomers(const run::RunFile& run);
 // How much of averages is kept for those that slept.
-std::size_t kept_bytes(const Options& options);
+std::size_t kept_bytes(const CollaborationOptions& options);
 
 }  // namespace dedloc::collab

@@ -15,7 +15,7 @@ RunAccess::RunAccess(runtime::Node node,
                      p2p::Host& host,
                      const security::Signer& signer,
                      const security::Verifier& verifier,
-                     const Options& options,
+                     const CollaborationOptions& options,
                      events::Teller& teller)
     : node_(node), run_(run::run_hash(options.run)), teller_(teller) {
     if (!options.run.access) {
@@ -45,7 +45,7 @@ admission::AdmissionService::Callbacks RunAccess::callbacks(const security::Sign
     admission::AdmissionService::Callbacks callbacks;
     callbacks.members = [this] { return live(/*organisers_only=*/false); };
     callbacks.organisers = [this] { return live(/*organisers_only=*/true); };
-    callbacks.part_from_revoked = [this] { membership_->look_at_admission(); };
+    callbacks.part_from_revoked = [this] { membership_->check_admission(); };
     callbacks.make_issuer = [this, &signer, &verifier](const admission::Delegation& delegation,
                                                        const std::string& name) {
         admission::BookIssuer::Right right;

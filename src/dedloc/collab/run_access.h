@@ -21,7 +21,7 @@ class RunAccess {
               p2p::Host& host,
               const security::Signer& signer,
               const security::Verifier& verifier,
-              const Options& options,
+              const CollaborationOptions& options,
               events::Teller& teller);
 
     // Made after this, as it asks the authorizer.

@@ -11,7 +11,7 @@ namespace dedloc::collab {
 
 class SlowLink {
   public:
-    SlowLink(const Options& options,
+    SlowLink(const CollaborationOptions& options,
              const membership::Membership& membership,
              AveragingBackend& backend,
              events::Teller& teller)
@@ -28,7 +28,7 @@ class SlowLink {
   private:
     void tell();
 
-    const Options& options_;
+    const CollaborationOptions& options_;
     const membership::Membership& membership_;
     AveragingBackend& backend_;
     events::Teller& teller_;

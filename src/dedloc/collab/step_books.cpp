@@ -8,7 +8,7 @@ namespace {
 
 // Parts that a collector of a grid passed on are counted for their owner alone.
 std::shared_ptr<const std::vector<events::StepShare>> shares_of(const consensus::Decision& decision,
-                                                                const consensus::Plan& plan,
+                                                                const consensus::RoundPlan& plan,
                                                                 std::uint64_t elements) {
     std::vector<events::StepShare> shares;
     for (const consensus::PlanMember& member : plan.members)
@@ -29,7 +29,7 @@ std::shared_ptr<const std::vector<events::StepShare>> shares_of(const consensus:
 }  // namespace
 
 void StepBooks::committed(const consensus::Decision& decision,
-                          const consensus::Plan& plan,
+                          const consensus::RoundPlan& plan,
                           std::optional<TimePoint> planned) {
     Contributions& ours = context_.contributions;
     const std::optional<std::size_t> mine = ours.place_in(plan, context_.host.id());
@@ -40,7 +40,7 @@ void StepBooks::committed(const consensus::Decision& decision,
 }
 
 // The fate of our contribution, which is number `mine` of the plan.
-BackOff::Fate StepBooks::fate_of(const consensus::Plan& plan,
+BackOff::Fate StepBooks::fate_of(const consensus::RoundPlan& plan,
                                  const consensus::Decision& decision,
                                  std::optional<std::size_t> mine) const {
     using Fate = BackOff::Fate;
@@ -52,8 +52,8 @@ BackOff::Fate StepBooks::fate_of(const consensus::Plan& plan,
 }
 
 events::StepMade StepBooks::applied(const consensus::Decision& decision,
-                                    const consensus::Plan& plan,
-                                    const optim::StepReport& optimizer,
+                                    const consensus::RoundPlan& plan,
+                                    const optim::UpdateReport& optimizer,
                                     const Digest& state_hash) {
     const std::uint64_t elements = context_.options.layout.vector_count();
     const TimePoint now = context_.node.clock.now();

@@ -19,18 +19,18 @@ class StepBooks {
 
     // A commit was accepted. `planned`: when its plan came here, if it did.
     void committed(const consensus::Decision& decision,
-                   const consensus::Plan& plan,
+                   const consensus::RoundPlan& plan,
                    std::optional<TimePoint> planned);
     // Books a decision that was applied and gave the state of this hash.
     events::StepMade applied(const consensus::Decision& decision,
-                             const consensus::Plan& plan,
-                             const optim::StepReport& optimizer,
+                             const consensus::RoundPlan& plan,
+                             const optim::UpdateReport& optimizer,
                              const Digest& state_hash);
     // Another state takes the place of ours: what was computed for the old one belongs nowhere.
     void begin_anew();
 
   private:
-    BackOff::Fate fate_of(const consensus::Plan& plan,
+    BackOff::Fate fate_of(const consensus::RoundPlan& plan,
                           const consensus::Decision& decision,
                           std::optional<std::size_t> mine) const;
 

@@ -10,8 +10,8 @@
 namespace dedloc::collab {
 namespace {
 
-constexpr Duration last_step_patience = 60s;  // of a leaver, until a step is due
-constexpr Duration look_interval = 50ms;
+constexpr Duration last_step_timeout = 60s;  // of a leaver, until a step is due
+constexpr Duration poll_interval = 50ms;
 constexpr Duration state_look_interval = 20ms;
 
 // To the bit. A step whose vote had to be written again was computed again.
@@ -27,7 +27,7 @@ bool are_same(const state::Snapshot& one, const state::Snapshot& other) {
 
 }  // namespace
 
-Computed::Computed(const Options& options, const Planted& planted)
+Computed::Computed(const CollaborationOptions& options, const Planted& planted)
     : progress(options.run.batch.target, options.status_interval),
       contributions(replica::DeferredGradients(options.layout.vector_count(),
                                                planted.bugs,
@@ -54,12 +54,12 @@ TrainerSteps::TrainerSteps(const Shared& shared, Computed& computed)
 // ---- what the trainer computes ------------------------------------------------------------------
 
 bool TrainerSteps::check_waits() const {
-    const validation::Validators* const checks = shared_.backend.checks();
+    const validation::GradientValidators* const checks = shared_.backend.checks();
     return checks != nullptr && checks->work_waits();
 }
 
 bool TrainerSteps::rests() const {
-    const validation::Validators* const checks = shared_.backend.checks();
+    const validation::GradientValidators* const checks = shared_.backend.checks();
     return paused_ || slow_link_.is_on() || (checks != nullptr && checks->holds_back());
 }
 
@@ -164,7 +164,7 @@ Task<void> TrainerSteps::wait_for_state() {
 // A leaver does not cut the others' batch short: it waits until the step is due, for a while. The
 // others may make a step meanwhile; before that is applied nobody can tell that ours is late.
 Task<bool> TrainerSteps::wait_to_hand_in_last() {
-    const TimePoint until = std::min(ending_.leave_by, clock_.now() + last_step_patience);
+    const TimePoint until = std::min(ending_.leave_by, clock_.now() + last_step_timeout);
     while (!ending_.over && clock_.now() < until) {
         if (shared_.backend.has_open_state() && (batch_is_full() || !trainer_is_current()))
             co_return true;
@@ -173,7 +173,7 @@ Task<bool> TrainerSteps::wait_to_hand_in_last() {
                 return peer->status.role == membership::Role::trainer;
             });
         if (!somebody_takes_it) co_return false;
-        (void)co_await shared_.changed.wait_until(clock_, clock_.now() + look_interval);
+        (void)co_await shared_.changed.wait_until(clock_, clock_.now() + poll_interval);
     }
     co_return false;
 }
@@ -187,7 +187,7 @@ Task<bool> TrainerSteps::back_off_until_due(bool has_samples) {
     };
     while ((rests() || has_samples) && !is_due() && !has_done_all() && !ending_.tasks_stopped &&
            !check_waits())
-        (void)co_await shared_.changed.wait_until(clock_, clock_.now() + look_interval);
+        (void)co_await shared_.changed.wait_until(clock_, clock_.now() + poll_interval);
     co_return is_due() || has_samples || ending_.tasks_stopped;
 }
 
@@ -282,8 +282,8 @@ void TrainerSteps::make_due() {
     if (!due_.exchange(true)) shared_.changed.pulse();
 }
 
-void TrainerSteps::look() {
-    look_at_pause();
+void TrainerSteps::poll() {
+    check_pause();
     refresh_progress();
     if (slow_link_.is_to_end()) end_back_off();
     tell_of_not_finite();
@@ -291,7 +291,7 @@ void TrainerSteps::look() {
 }
 
 // Other peers are told at once: they plan without what this peer would have computed.
-void TrainerSteps::look_at_pause() {
+void TrainerSteps::check_pause() {
     const bool paused = paused_;
     if (paused == was_paused_ || !state()) return;
     was_paused_ = paused;

@@ -21,7 +21,7 @@ namespace dedloc::collab {
 // Parts of a collaboration share this.
 struct Shared {
     runtime::Node node;
-    const Options& options;
+    const CollaborationOptions& options;
     membership::Membership& membership;
     AveragingBackend& backend;
     membership::StatusPublisher& publisher;
@@ -37,7 +37,7 @@ struct Shared {
 
 // The trainer's samples and what others say of theirs. The backend keeps its books here too.
 struct Computed {
-    Computed(const Options& options, const Planted& planted);
+    Computed(const CollaborationOptions& options, const Planted& planted);
 
     membership::BatchProgress progress;
     Contributions contributions;
@@ -74,7 +74,7 @@ class TrainerSteps {
     void make_due();
     void refresh_progress();
     // To be called a few times a second.
-    void look();
+    void poll();
     // Something of this trainer's may still be averaged.
     bool has_something_to_bring() const;
     // The collaboration is left: what was not handed in is dropped, and told.
@@ -97,7 +97,7 @@ class TrainerSteps {
     // Nothing that this peer would compute has a part in the average.
     bool rests() const;
     bool batch_is_full() const;  // any thread
-    void look_at_pause();
+    void check_pause();
     bool trainer_is_current() const;
     StepOutcome outcome(StepKind kind);
     StepKind how_it_ended() const;

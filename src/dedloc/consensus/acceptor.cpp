@@ -102,7 +102,7 @@ bool owns_ballot(const Base& base, const PeerId& proposer, std::uint32_t ballot)
     return order[ballot % order.size()] == proposer;
 }
 
-Result<std::unique_ptr<Acceptor>> Acceptor::open(const Environment& environment) {
+Result<std::unique_ptr<Acceptor>> Acceptor::open(const ConsensusEnvironment& environment) {
     auto file = environment.node.disk.read(votes_file);
     if (!file && file.error().kind() != ErrorKind::not_found) return std::move(file).error();
     if (file)
@@ -125,7 +125,9 @@ Result<std::unique_ptr<Acceptor>> Acceptor::open(const Environment& environment)
     return std::unique_ptr<Acceptor>(new Acceptor(environment, first.incarnation, {}));
 }
 
-Acceptor::Acceptor(const Environment& environment, std::uint64_t incarnation, AcceptorRecord record)
+Acceptor::Acceptor(const ConsensusEnvironment& environment,
+                   std::uint64_t incarnation,
+                   AcceptorRecord record)
     : environment_(environment),
       incarnation_(incarnation),
       paxos_(std::move(record), environment.options.bugs),
@@ -212,7 +214,7 @@ void Acceptor::tell_that_it_goes_on(Duration failing, const std::string& why) {
         fmt::format("votes cannot be written for {:.0f} s: {}", to_seconds(failing), why));
 }
 
-void Acceptor::look_at_disk() {
+void Acceptor::check_disk() {
     if (writing_since_)
         tell_that_it_goes_on(environment_.now() - *writing_since_, "the disk does not answer");
 }
@@ -274,7 +276,7 @@ Task<ConsensusReply> Acceptor::on_prepare(PeerId from, Prepare prepare) {
 }
 
 Task<void> Acceptor::wait_for_state() {
-    const TimePoint until = environment_.now() + environment_.patience.answer_after_work();
+    const TimePoint until = environment_.now() + environment_.timeouts.answer_after_work();
     while (!environment_.ledger.base().state && environment_.now() < until)
         co_await environment_.node.clock.sleep_for(5ms);
 }
@@ -339,7 +341,7 @@ std::optional<ConsensusReply> Acceptor::check_branch(const PeerId& from,
     // of reach of the others leads nobody away who is not.
     const Duration waited = wanted_since_ ? environment_.now() - *wanted_since_ : Duration(0);
     const int halves = alive ? branch_halves_alive : branch_halves_gone;
-    if (waited < environment_.quorum_patience() * halves / 2)
+    if (waited < environment_.quorum_timeout() * halves / 2)
         return refuse(Answer::refused, "the quorum has not been away for long enough");
     return std::nullopt;
 }
@@ -404,10 +406,10 @@ bool Acceptor::bids_too_often(const PeerId& proposer) {
     if (!base.protection.rules.on || !base.is_voter(proposer)) return false;
     const auto bucket =
         turn().ballots.try_emplace(proposer, TokenBucket{ballots_burst, ballots_per_s}).first;
-    return !bucket->second.take(environment_.now());
+    return !bucket->second.acquire(environment_.now());
 }
 
-// Its next ballots would only take the step from those who lead after it.
+// The proposer's next ballots would only take the step from those who lead after it.
 ConsensusReply Acceptor::accuse(const PeerId& proposer, std::string why) {
     if (environment_.ledger.base().is_voter(proposer)) turn().offenders.insert(proposer);
     environment_.complain_of(proposer, why);
@@ -440,7 +442,7 @@ Task<std::optional<ConsensusReply>> Acceptor::check_value(PeerId from, Decision 
 
 Task<std::optional<ConsensusReply>> Acceptor::check_commit(PeerId from,
                                                            Decision decision,
-                                                           std::shared_ptr<const Plan> plan) {
+                                                           std::shared_ptr<const RoundPlan> plan) {
     if (const Ok sound = environment_.averages.check_plan(*plan); !sound)
         co_return accuse(from, sound.error().message());
     if (plan->instance != decision.instance || plan->previous != decision.previous ||
@@ -466,7 +468,7 @@ Task<std::optional<ConsensusReply>> Acceptor::check_commit(PeerId from,
 
 std::optional<ConsensusReply> Acceptor::check_members(const PeerId& from,
                                                       const Decision& decision,
-                                                      const Plan& plan) {
+                                                      const RoundPlan& plan) {
     for (const PlanMember& member : plan.members) {
         if (member.aggregator && std::ranges::any_of(decision.next_voters, [&](const Voter& voter) {
                 return voter.peer == member.peer;
@@ -485,7 +487,7 @@ std::optional<ConsensusReply> Acceptor::check_members(const PeerId& from,
 
 std::optional<ConsensusReply> Acceptor::check_parts(const PeerId& from,
                                                     const Decision& decision,
-                                                    const Plan& plan) {
+                                                    const RoundPlan& plan) {
     const Digest plan_digest = decision_digest(decision.plan);
     for (std::uint32_t i = 0; i < decision.parts.size(); ++i) {
         const FinishedPart& part = decision.parts[i];

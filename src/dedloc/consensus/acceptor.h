@@ -33,7 +33,7 @@ inline constexpr Duration disk_hangs_after = 2s;  // a write of some hundred byt
 class Acceptor {
   public:
     // Reads the votes file, or begins one with a fresh incarnation.
-    static Result<std::unique_ptr<Acceptor>> open(const Environment& environment);
+    static Result<std::unique_ptr<Acceptor>> open(const ConsensusEnvironment& environment);
 
     Task<void> stop() { return scope_.stop(); }
     std::uint64_t incarnation() const { return incarnation_; }
@@ -46,7 +46,7 @@ class Acceptor {
     Task<ConsensusReply> on_prepare(PeerId from, Prepare prepare);
     Task<ConsensusReply> on_propose(PeerId from, Propose propose);
     // Says so when a write has not come back for long. To be called now and then.
-    void look_at_disk();
+    void check_disk();
     // Since when our own clock says that a round is wanted and none was committed; for branches.
     void round_wanted_since(std::optional<TimePoint> since) { wanted_since_ = since; }
     // We have said that we leave: that the next decision takes our vote is right.
@@ -57,7 +57,9 @@ class Acceptor {
     std::vector<Bytes> certificates_after(const Digest& previous) const;
 
   private:
-    Acceptor(const Environment& environment, std::uint64_t incarnation, AcceptorRecord record);
+    Acceptor(const ConsensusEnvironment& environment,
+             std::uint64_t incarnation,
+             AcceptorRecord record);
     Task<Result<void>> persist();
     Task<Result<void>> write_record();
     void tell_of_disk(const Result<void>& written);
@@ -78,13 +80,13 @@ class Acceptor {
     Task<std::optional<ConsensusReply>> check_value(PeerId from, Decision decision);
     Task<std::optional<ConsensusReply>> check_commit(PeerId from,
                                                      Decision decision,
-                                                     std::shared_ptr<const Plan> plan);
+                                                     std::shared_ptr<const RoundPlan> plan);
     std::optional<ConsensusReply> check_members(const PeerId& from,
                                                 const Decision& decision,
-                                                const Plan& plan);
+                                                const RoundPlan& plan);
     std::optional<ConsensusReply> check_parts(const PeerId& from,
                                               const Decision& decision,
-                                              const Plan& plan);
+                                              const RoundPlan& plan);
     std::optional<ConsensusReply> check_branch(const PeerId& from, const Decision& decision) const;
     // Does the asker stand where we stand?
     std::optional<ConsensusReply> compare(const PeerId& from,
@@ -101,7 +103,7 @@ class Acceptor {
     Turn& turn();
     bool bids_too_often(const PeerId& proposer);
 
-    const Environment& environment_;
+    const ConsensusEnvironment& environment_;
     std::uint64_t incarnation_;
     PaxosAcceptor paxos_;
     std::size_t file_bytes_ = 0;

@@ -10,19 +10,22 @@
 namespace dedloc::consensus {
 namespace {
 
-class Above final : public Electorate, public Averages, public Listener, public events::Teller {
+class Above final : public Electorate,
+                    public Averages,
+                    public ConsensusListener,
+                    public events::Teller {
   public:
     bool allowed(const PeerId&) const override { return true; }
     std::size_t voters_heard_of(const Base& base) const override { return base.voters.size(); }
 
-    Ok check_plan(const Plan&) const override { return {}; }
-    Task<Result<void>> hold(std::shared_ptr<const Plan> plan,
+    Ok check_plan(const RoundPlan&) const override { return {}; }
+    Task<Result<void>> hold(std::shared_ptr<const RoundPlan> plan,
                             std::vector<FinishedPart> parts,
                             PeerId) override {
         asked_for += parts.size() == plan->parts.size() ? 1 : 0;
         co_return held;
     }
-    void keep(const Plan&, const Decision&) override { ++kept; }
+    void keep(const RoundPlan&, const Decision&) override { ++kept; }
 
     void behind(const PeerId&) override {}
     void voting_for(const Decision&) override { ++voted_for; }
@@ -56,7 +59,7 @@ class AcceptorTest : public testing::Test {
 
     void make_decision() {
         const Base& base = ledger_.base();
-        Plan plan;
+        RoundPlan plan;
         plan.instance = base.instance;
         plan.previous = base.previous;
         plan.leader = node_.id();
@@ -92,22 +95,22 @@ class AcceptorTest : public testing::Test {
     security::ToyVerifier verifier_;
     Ledger ledger_{verifier_, 8};
     PeerScore scores_;
-    links::Patience patience_{600ms, 120s};
+    links::Timeouts timeouts_{600ms, 120s};
     Above above_;
     events::Complaints complaints_{above_};
-    Environment environment_{node_.runtime(),
-                             node_.host(),
-                             node_.signer(),
-                             verifier_,
-                             ledger_,
-                             scores_,
-                             patience_,
-                             above_,
-                             above_,
-                             above_,
-                             above_,
-                             complaints_,
-                             {}};
+    ConsensusEnvironment environment_{node_.runtime(),
+                                      node_.host(),
+                                      node_.signer(),
+                                      verifier_,
+                                      ledger_,
+                                      scores_,
+                                      timeouts_,
+                                      above_,
+                                      above_,
+                                      above_,
+                                      above_,
+                                      complaints_,
+                                      {}};
     std::unique_ptr<Acceptor> acceptor_;
     Decision decision_;
     ConsensusReply reply_;

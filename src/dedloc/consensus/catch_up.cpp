@@ -7,8 +7,8 @@ namespace {
 
 // At first, so that one who sleeps does not keep us from asking the others. Certificates may take
 // longer over a slow link that is full: who was late gets twice as long the next time.
-constexpr Duration ask_patience_min = 2s;
-constexpr Duration ask_patience_max = 32s;
+constexpr Duration ask_timeout_min = 2s;
+constexpr Duration ask_timeout_max = 32s;
 constexpr int pages_max = 64;  // of certificates in one catch-up
 
 }  // namespace
@@ -18,16 +18,16 @@ Result<Decision> decision_of(ByteView certificate) {
     return wire::decode<Decision>(decoded.decision);
 }
 
-Duration CatchUp::patience_with(const PeerId& peer) const {
-    const auto known = patience_.find(peer);
-    return known == patience_.end() ? ask_patience_min : known->second;
+Duration CatchUp::timeout_with(const PeerId& peer) const {
+    const auto known = timeout_.find(peer);
+    return known == timeout_.end() ? ask_timeout_min : known->second;
 }
 
-void CatchUp::learn_patience(const PeerId& peer, Duration next) {
-    if (next <= ask_patience_min)
-        patience_.erase(peer);
+void CatchUp::learn_timeout(const PeerId& peer, Duration next) {
+    if (next <= ask_timeout_min)
+        timeout_.erase(peer);
     else
-        patience_[peer] = std::min(next, ask_patience_max);
+        timeout_[peer] = std::min(next, ask_timeout_max);
 }
 
 Task<Result<CertificatesReply>> CatchUp::ask(PeerId peer,
@@ -35,11 +35,11 @@ Task<Result<CertificatesReply>> CatchUp::ask(PeerId peer,
                                              TimePoint deadline) {
     Bytes bytes = wire::encode(request);
     const TimePoint asked = clock_.now();
-    const Duration patience = patience_with(peer);
-    const TimePoint until = std::min(deadline, asked + patience);
+    const Duration timeout = timeout_with(peer);
+    const TimePoint until = std::min(deadline, asked + timeout);
     auto answer = co_await host_.call(peer, certificates_method, std::move(bytes), until);
     const bool late = !answer && answer.error().kind() == ErrorKind::timeout;
-    learn_patience(peer, late ? patience * 2 : (clock_.now() - asked) * 2);
+    learn_timeout(peer, late ? timeout * 2 : (clock_.now() - asked) * 2);
     if (!answer) co_return std::move(answer).error();
     co_return wire::decode<CertificatesReply>(*answer);
 }

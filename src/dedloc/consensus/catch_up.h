@@ -25,8 +25,8 @@ class CatchUp {
     Task<Result<Bytes>> newest_certificate(PeerId peer, TimePoint deadline);
 
   private:
-    Duration patience_with(const PeerId& peer) const;
-    void learn_patience(const PeerId& peer, Duration next);
+    Duration timeout_with(const PeerId& peer) const;
+    void learn_timeout(const PeerId& peer, Duration next);
     Task<Result<CertificatesReply>> ask(PeerId peer,
                                         CertificatesRequest request,
                                         TimePoint deadline);
@@ -34,7 +34,7 @@ class CatchUp {
     runtime::Clock& clock_;
     p2p::Host& host_;
     Ledger& ledger_;
-    std::map<PeerId, Duration> patience_;  // with peers that were late
+    std::map<PeerId, Duration> timeout_;  // with peers that were late
 };
 
 Result<Decision> decision_of(ByteView certificate);

@@ -18,7 +18,7 @@ Propose compact_proposal(std::uint32_t ballot, const Bytes& decision) {
 }
 
 Result<Bytes> whole_decision(const Propose& propose,
-                             const Plan& plan,
+                             const RoundPlan& plan,
                              const std::map<std::uint32_t, FinishedPart>& finished) {
     auto decision = wire::decode<Decision>(propose.compact_decision);
     if (!decision)

@@ -19,7 +19,7 @@ Propose compact_proposal(std::uint32_t ballot, const Bytes& decision);
 // The decision of a compact proposal, by the plan and the parts that are here. Errors: not_found:
 // another plan or other parts; peer_broke_protocol: the compact decision cannot be read.
 Result<Bytes> whole_decision(const Propose& propose,
-                             const Plan& plan,
+                             const RoundPlan& plan,
                              const std::map<std::uint32_t, FinishedPart>& finished);
 
 }  // namespace dedloc::consensus

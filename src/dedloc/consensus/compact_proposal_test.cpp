@@ -30,7 +30,7 @@ class CompactProposalTest : public testing::Test {
         return whole_decision(propose, plan_, here_);
     }
 
-    Plan plan_;
+    RoundPlan plan_;
     std::map<std::uint32_t, FinishedPart> here_;
     Decision decision_;
 };

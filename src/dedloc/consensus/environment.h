@@ -15,7 +15,7 @@
 #include "dedloc/consensus/order_judge.h"
 #include "dedloc/consensus/peer_score.h"
 #include "dedloc/events/complaints.h"
-#include "dedloc/links/patience.h"
+#include "dedloc/links/timeouts.h"
 #include "dedloc/p2p/host.h"
 #include "dedloc/runtime/node.h"
 #include "dedloc/security/signer.h"
@@ -36,7 +36,7 @@ class Electorate {
     virtual bool is_put_out(const PeerId&) const { return false; }
     // Voters of `base` (us included) that are heard of and still have their memory of votes.
     virtual std::size_t voters_heard_of(const Base& base) const = 0;
-    // Those of them that have not gone on as another branch.
+    // Voters that have not gone on as another branch.
     virtual std::size_t voters_of_our_branch(const Base& base) const {
         return voters_heard_of(base);
     }
@@ -61,15 +61,15 @@ inline bool is_put_out_of_reach(const Electorate& electorate, const Base& base) 
 }
 
 // A revocation passes from peer to peer within a second.
-inline constexpr Duration put_out_patience = 1s;
+inline constexpr Duration put_out_timeout = 1s;
 
 // How long a majority of voters is waited for; a long round may keep them silent for as long. Where
 // it cannot come back, only until all have heard of that.
-inline Duration quorum_patience(const Electorate& electorate,
-                                const Base& base,
-                                const links::Patience& patience,
-                                Duration timeout) {
-    return is_put_out_of_reach(electorate, base) ? put_out_patience : patience.at_least(timeout);
+inline Duration quorum_timeout(const Electorate& electorate,
+                               const Base& base,
+                               const links::Timeouts& timeouts,
+                               Duration timeout) {
+    return is_put_out_of_reach(electorate, base) ? put_out_timeout : timeouts.at_least(timeout);
 }
 
 // May this peer ask us anything?
@@ -84,51 +84,53 @@ class Averages {
   public:
     virtual ~Averages() = default;
     // May a round of this run have this plan? Errors: peer_broke_protocol.
-    virtual Ok check_plan(const Plan& plan) const = 0;
+    virtual Ok check_plan(const RoundPlan& plan) const = 0;
     // Fetches what is missing and looks at what nobody has looked at. Errors: peer_broke_protocol:
     // bytes that nobody can apply; others: they are not here in time.
-    virtual Task<Result<void>> hold(std::shared_ptr<const Plan> plan,
+    virtual Task<Result<void>> hold(std::shared_ptr<const RoundPlan> plan,
                                     std::vector<FinishedPart> parts,
                                     PeerId proposer) = 0;
     // In a robust run: is it proved that these averages are right? Errors: peer_broke_protocol:
     // they are not; others: what proves it does not come in time.
-    virtual Task<Result<void>> prove(std::shared_ptr<const Plan>, Decision, PeerId /*proposer*/) {
+    virtual Task<Result<void>> prove(std::shared_ptr<const RoundPlan>,
+                                     Decision,
+                                     PeerId /*proposer*/) {
         co_return Result<void>();
     }
     // Writes this voter's share of them to disk, in the background.
-    virtual void keep(const Plan& plan, const Decision& decision) = 0;
+    virtual void keep(const RoundPlan& plan, const Decision& decision) = 0;
 };
 
 // Is asked to act on what consensus finds out.
-class Listener {
+class ConsensusListener {
   public:
-    virtual ~Listener() = default;
+    virtual ~ConsensusListener() = default;
     // `peer` knows certificates that we lack.
     virtual void behind(const PeerId& peer) = 0;
     // We vote for this commit and hold every average of it: most likely it will be certified.
     virtual void voting_for(const Decision& decision) = 0;
 };
 
-struct Options {
+struct ConsensusOptions {
     Duration quorum_timeout = 10s;
     Duration announce_interval = 250ms;  // how often a member looks whether the leader lives
     PlantedBugs bugs{};
 };
 
-struct Environment {
+struct ConsensusEnvironment {
     runtime::Node node;
     p2p::Host& host;
     const security::Signer& signer;
     const security::Verifier& verifier;
     Ledger& ledger;
     PeerScore& scores;
-    const links::Patience& patience;
+    const links::Timeouts& timeouts;
     const Electorate& electorate;
     Averages& averages;
-    Listener& listener;
+    ConsensusListener& listener;
     events::Teller& teller;
     events::Complaints& complaints;
-    Options options;
+    ConsensusOptions options;
     OrderJudge& judge = no_new_orders();
 
     TimePoint now() const { return node.clock.now(); }
@@ -137,9 +139,9 @@ struct Environment {
     void complain_of(const PeerId& peer, std::string why) const {
         complaints.add(peer, now(), std::move(why));
     }
-    Duration quorum_patience() const {
-        return consensus::quorum_patience(
-            electorate, ledger.base(), patience, options.quorum_timeout);
+    Duration quorum_timeout() const {
+        return consensus::quorum_timeout(
+            electorate, ledger.base(), timeouts, options.quorum_timeout);
     }
 };
 

@@ -33,7 +33,7 @@ bool voters_are_sound(const std::vector<Voter>& voters) {
            }) == voters.end();
 }
 
-// They are sound, and nobody votes whom they keep out.
+// Orders are sound, and nobody votes whom they keep out.
 Ok check_orders_shape(const Decision& decision) {
     if (decision.orders.empty()) return {};
     DEDLOC_TRY_VOID(robust::check_orders(decision.orders));
@@ -64,13 +64,13 @@ Ok check_new_voters(const Base& base, const Decision& decision) {
 
 // A commit's numbers are computed with, and not looked at again: a majority may have signed it, or
 // a liar alone.
-Result<std::shared_ptr<const Plan>> check_shape(const Decision& decision) {
+Result<std::shared_ptr<const RoundPlan>> check_shape(const Decision& decision) {
     if (!voters_are_sound(decision.next_voters)) return broken("it names no sound set of voters");
     if (!std::isfinite(decision.branch_samples) || decision.branch_samples < 0)
         return broken("its count of samples is no number");
     DEDLOC_TRY_VOID(check_orders_shape(decision));
     DEDLOC_TRY_VOID(check_protection_shape(decision));
-    DEDLOC_TRY(std::shared_ptr<const Plan> plan, plan_of(decision));
+    DEDLOC_TRY(std::shared_ptr<const RoundPlan> plan, plan_of(decision));
     if (!plan) return plan;
     if (plan->parts.size() != decision.parts.size())
         return broken("it has not an average for each part of its plan");
@@ -127,11 +127,11 @@ std::vector<PeerId> leader_order(const Digest& previous, const std::vector<Voter
     return order;
 }
 
-Result<std::shared_ptr<const Plan>> plan_of(const Decision& decision) {
-    if (decision.kind != DecisionKind::commit) return std::shared_ptr<const Plan>();
-    auto plan = wire::decode<Plan>(decision.plan);
+Result<std::shared_ptr<const RoundPlan>> plan_of(const Decision& decision) {
+    if (decision.kind != DecisionKind::commit) return std::shared_ptr<const RoundPlan>();
+    auto plan = wire::decode<RoundPlan>(decision.plan);
     if (!plan) return broken("its plan cannot be read");
-    return std::make_shared<const Plan>(*std::move(plan));
+    return std::make_shared<const RoundPlan>(*std::move(plan));
 }
 
 std::uint64_t step_after(const Decision& decision) { return next_instance(decision).step; }
@@ -142,7 +142,7 @@ std::vector<robust::Order> carried_orders(const Base& base) {
     return orders.list();
 }
 
-Ok check_members_allowed(const Plan& plan, const Base& base) {
+Ok check_members_allowed(const RoundPlan& plan, const Base& base) {
     for (const PlanMember& member : plan.members) {
         if (const robust::Order* order = base.barring(member.peer))
             return make_error(ErrorKind::peer_broke_protocol,
@@ -176,7 +176,7 @@ Result<Decision> Ledger::check_start(ByteView certificate) const {
 Result<Link> Ledger::read_start(ByteView certificate_bytes) const {
     DEDLOC_TRY(Certificate certificate, wire::decode<Certificate>(certificate_bytes));
     DEDLOC_TRY(Decision decision, wire::decode<Decision>(certificate.decision));
-    DEDLOC_TRY(std::shared_ptr<const Plan> plan, check_shape(decision));
+    DEDLOC_TRY(std::shared_ptr<const RoundPlan> plan, check_shape(decision));
     // A beginning names its maker. Voters before anything else are unknown: whoever signed
     // is taken for one, and somebody must have.
     const bool beginning =
@@ -233,7 +233,7 @@ Result<Link> Ledger::read_next(ByteView certificate_bytes) const {
     if (certificate_bytes.size() > certificate_bytes_max) return broken("it is too large");
     DEDLOC_TRY(const Certificate certificate, wire::decode<Certificate>(certificate_bytes));
     DEDLOC_TRY(Decision decision, wire::decode<Decision>(certificate.decision));
-    DEDLOC_TRY(std::shared_ptr<const Plan> plan, check_decision(base_, decision));
+    DEDLOC_TRY(std::shared_ptr<const RoundPlan> plan, check_decision(base_, decision));
     const bool branch = decision.kind == DecisionKind::branch;
     DEDLOC_TRY(
         robust::OrderChanges changes,
@@ -247,13 +247,13 @@ Result<Link> Ledger::read_next(ByteView certificate_bytes) const {
                 std::move(changes)};
 }
 
-Result<std::shared_ptr<const Plan>> Ledger::check_decision(const Base& base,
-                                                           const Decision& decision) const {
+Result<std::shared_ptr<const RoundPlan>> Ledger::check_decision(const Base& base,
+                                                                const Decision& decision) const {
     if (decision.run != base.run) return broken("it belongs to another run");
     if (decision.previous != base.previous)
         return make_error(ErrorKind::not_found, "the certificate does not follow our newest one");
     if (decision.number != base.number + 1) return broken("its number does not follow");
-    DEDLOC_TRY(std::shared_ptr<const Plan> plan, check_shape(decision));
+    DEDLOC_TRY(std::shared_ptr<const RoundPlan> plan, check_shape(decision));
     DEDLOC_TRY(
         const robust::OrderChanges changes,
         robust::changes_between(base.orders.list(), decision.orders, decision.instance.step));
@@ -330,7 +330,7 @@ void Ledger::append(Link link) {
 
 std::vector<PeerId> Ledger::note_committed(const Link& link) {
     const Decision& decision = link.decision;
-    const Plan* const plan = link.plan.get();
+    const RoundPlan* const plan = link.plan.get();
     std::erase_if(committed_, [&](const auto& entry) {
         return entry.second.number + kept_max_ < decision.number;
     });
@@ -460,7 +460,7 @@ Bytes make_genesis(const Digest& run,
     decision.next_voters = {std::move(host)};
     decision.branch_samples = samples;
     decision.orders = std::move(orders);
-    // It is told again who is at work.
+    // The new branch is told again who is at work.
     for (Standing& standing : protection.standings) standing.number = 0;
     decision.standings = std::move(protection.standings);
     decision.sizes = std::move(protection.sizes);
@@ -489,7 +489,7 @@ Bytes make_branch_before(const Decision& lost, Voter survivor, const security::S
     return signed_alone(decision, signer);
 }
 
-std::vector<bool> included_members(const Decision& decision, const Plan& plan) {
+std::vector<bool> included_members(const Decision& decision, const RoundPlan& plan) {
     std::vector<bool> included(plan.members.size(), false);
     for (const FinishedPart& part : decision.parts)
         for (std::size_t i = 0; i < included.size(); ++i)

@@ -67,20 +67,20 @@ Digest branch_id(const Digest& previous, const std::vector<Voter>& survivors);
 struct Link {
     Digest digest;
     Decision decision;
-    std::shared_ptr<const Plan> plan;  // of a commit
+    std::shared_ptr<const RoundPlan> plan;  // of a commit
     Bytes certificate;
     std::vector<PeerId> contributors{};  // those with something in it, if it is a commit
     robust::OrderChanges changes{};      // of orders, by it
 };
 
 // The plan of a commit; null: the decision is none. Errors: it cannot be read.
-Result<std::shared_ptr<const Plan>> plan_of(const Decision& decision);
+Result<std::shared_ptr<const RoundPlan>> plan_of(const Decision& decision);
 
 // The orders of a decision after `base` that changes none.
 std::vector<robust::Order> carried_orders(const Base& base);
 // Has the plan no member that orders keep out, weigh those who may, as much as they may, and is its
 // tau what follows? Errors: peer_broke_protocol.
-Ok check_members_allowed(const Plan& plan, const Base& base);
+Ok check_members_allowed(const RoundPlan& plan, const Base& base);
 // The step that is open after a decision.
 std::uint64_t step_after(const Decision& decision);
 
@@ -104,8 +104,8 @@ class Ledger {
     // Whether a decision that nobody has signed yet may follow `base`; its plan, if it is a commit.
     // Evidence of orders is not looked at (order_judge.h).
     // Errors: not_found, conflict, peer_broke_protocol.
-    Result<std::shared_ptr<const Plan>> check_decision(const Base& base,
-                                                       const Decision& decision) const;
+    Result<std::shared_ptr<const RoundPlan>> check_decision(const Base& base,
+                                                            const Decision& decision) const;
 
     // Asked before a branch is followed that others signed, a majority of our voters or not; none:
     // every branch is.
@@ -193,6 +193,6 @@ Bytes make_genesis(const Digest& run,
 Bytes make_branch_before(const Decision& lost, Voter survivor, const security::Signer& signer);
 
 // Which members of a commit's plan are in the average at all (at least one part).
-std::vector<bool> included_members(const Decision& decision, const Plan& plan);
+std::vector<bool> included_members(const Decision& decision, const RoundPlan& plan);
 
 }  // namespace dedloc::consensus

@@ -51,7 +51,7 @@ class OrdersOnCertificates : public testing::Test {
     }
     // Both bring three samples; the second one weighs, or not.
     Decision commit(bool weightless = false) const {
-        Plan plan;
+        RoundPlan plan;
         plan.members.push_back({host_.id(), 1, {}});
         plan.members.push_back({other_.id(), 1, {}});
         for (PlanMember& member : plan.members) {

@@ -26,7 +26,7 @@ class LedgerTest : public testing::Test {
 
     Voter voter() const { return {signer_.id(), 1}; }
     Decision step() const {
-        Plan plan;
+        RoundPlan plan;
         plan.members.push_back({signer_.id(), 1, {}});
         plan.members.front().input.fresh = {0, 3, 0};
         plan.parts = {{0, 8, 0}};
@@ -121,32 +121,32 @@ TEST_F(LedgerTest, a_beginning_that_nobody_signed_is_refused) {
 }
 
 TEST_F(LedgerTest, a_commit_that_cannot_be_computed_with_is_refused_whoever_signed_it) {
-    const auto changed = [this](const std::function<void(Decision&, Plan&)>& change) {
+    const auto changed = [this](const std::function<void(Decision&, RoundPlan&)>& change) {
         Decision decision = step();
-        Plan plan = *wire::decode<Plan>(decision.plan);
+        RoundPlan plan = *wire::decode<RoundPlan>(decision.plan);
         change(decision, plan);
         decision.plan = wire::encode(plan);
         return signed_by_voter(decision);
     };
-    const std::vector<std::function<void(Decision&, Plan&)>> changes = {
-        [](Decision& decision, Plan&) { decision.parts.clear(); },
-        [](Decision& decision, Plan&) { decision.parts.push_back(decision.parts[0]); },
-        [](Decision& decision, Plan&) { decision.parts[0].owner = 9999; },
-        [](Decision&, Plan& plan) { plan.parts[0].owner = 9999; },
-        [](Decision&, Plan& plan) {
+    const std::vector<std::function<void(Decision&, RoundPlan&)>> changes = {
+        [](Decision& decision, RoundPlan&) { decision.parts.clear(); },
+        [](Decision& decision, RoundPlan&) { decision.parts.push_back(decision.parts[0]); },
+        [](Decision& decision, RoundPlan&) { decision.parts[0].owner = 9999; },
+        [](Decision&, RoundPlan& plan) { plan.parts[0].owner = 9999; },
+        [](Decision&, RoundPlan& plan) {
             plan.members[0].input.fresh = {10, 0, 0};
         },
-        [](Decision&, Plan& plan) {
+        [](Decision&, RoundPlan& plan) {
             plan.members[0].input.fresh = {0, ~std::uint64_t{0} / 2, 0};
         },
-        [](Decision& decision, Plan&) { decision.branch_samples = HUGE_VAL; }};
+        [](Decision& decision, RoundPlan&) { decision.branch_samples = HUGE_VAL; }};
     for (const auto& change : changes) {
         const auto accepted = before_.accept(changed(change));
         ASSERT_FALSE(accepted);
         EXPECT_EQ(accepted.error().kind(), ErrorKind::peer_broke_protocol);
         EXPECT_FALSE(Ledger(verifier_, 8).start_from(changed(change)));
     }
-    EXPECT_TRUE(before_.accept(changed([](Decision&, Plan&) {})));
+    EXPECT_TRUE(before_.accept(changed([](Decision&, RoundPlan&) {})));
 }
 
 TEST_F(LedgerTest, an_attempt_that_came_to_nothing_adds_no_samples) {

@@ -26,7 +26,7 @@ TEST(PaxosAcceptor, does_not_answer_a_question_again_from_which_it_went_on) {
     EXPECT_EQ(acceptor.accept(after(2), question(2), 0, one_value).answer, Answer::yes);
     EXPECT_EQ(acceptor.accept(after(1), question(1), 3, another_value).answer, Answer::refused);
     EXPECT_EQ(acceptor.prepare(after(1), question(1), 4).answer, Answer::refused);
-    // It knows what it accepted last all the same, after a restart as well.
+    // An acceptor knows what it accepted last all the same, after a restart as well.
     PaxosAcceptor restarted(acceptor.record(), {});
     EXPECT_EQ(restarted.prepare(after(1), question(1), 4).answer, Answer::refused);
     const ConsensusReply promise = restarted.prepare(after(2), question(2), 4);

@@ -13,7 +13,7 @@ constexpr std::uint64_t back_off_max = 64;
 
 }  // namespace
 
-std::optional<bool> has_reached_others(const Plan& plan,
+std::optional<bool> has_reached_others(const RoundPlan& plan,
                                        const Decision& decision,
                                        std::size_t member) {
     const auto of_another = [member](const auto& part) { return part.owner != member; };
@@ -23,7 +23,7 @@ std::optional<bool> has_reached_others(const Plan& plan,
     });
 }
 
-bool PeerScore::learn(const Decision& decision, const Plan* plan) {
+bool PeerScore::learn(const Decision& decision, const RoundPlan* plan) {
     if (plan == nullptr || plan->parts.size() != decision.parts.size()) return false;
     ++commits_;
     // Owners who waited for one that sends nothing are not to blame.
@@ -34,7 +34,7 @@ bool PeerScore::learn(const Decision& decision, const Plan* plan) {
     return well;
 }
 
-bool PeerScore::learn_of_members(const Decision& decision, const Plan& plan) {
+bool PeerScore::learn_of_members(const Decision& decision, const RoundPlan& plan) {
     bool all_here = true;
     for (std::size_t i = 0; i < plan.members.size(); ++i) {
         const PlanMember& member = plan.members[i];
@@ -51,7 +51,7 @@ bool PeerScore::learn_of_members(const Decision& decision, const Plan& plan) {
     return all_here;
 }
 
-bool PeerScore::learn_of_owners(const Decision& decision, const Plan& plan) {
+bool PeerScore::learn_of_owners(const Decision& decision, const RoundPlan& plan) {
     std::map<std::uint32_t, bool> failed;  // by owner: in all of its parts
     for (std::size_t i = 0; i < plan.parts.size(); ++i) {
         const bool elsewhere = decision.parts[i].owner != plan.parts[i].owner;

@@ -23,7 +23,7 @@ namespace dedloc::consensus {
 // Is something of what this member contributed in a part that another one reduced? No answer where
 // the plan gives it all parts itself. Whoever is only in the parts that it reduces itself, by a
 // repair perhaps, may have sent nothing to anybody. `decision` is a commit of this plan.
-std::optional<bool> has_reached_others(const Plan& plan,
+std::optional<bool> has_reached_others(const RoundPlan& plan,
                                        const Decision& decision,
                                        std::size_t member);
 
@@ -32,7 +32,7 @@ class PeerScore {
     // Learns from each decision, as it is accepted; `plan`: a commit's. False: its round waited for
     // somebody who failed, or came to nothing. (Where somebody is left out here and there, or most
     // are late, links are slow.)
-    bool learn(const Decision& decision, const Plan* plan);
+    bool learn(const Decision& decision, const RoundPlan* plan);
 
     bool may_own(const PeerId& peer) const;
     // A peer that gets nothing through to others had better not lead, while another one can.
@@ -48,8 +48,8 @@ class PeerScore {
         std::uint64_t newest = 0;  // the commit that changed this
     };
 
-    bool learn_of_members(const Decision& decision, const Plan& plan);
-    bool learn_of_owners(const Decision& decision, const Plan& plan);
+    bool learn_of_members(const Decision& decision, const RoundPlan& plan);
+    bool learn_of_owners(const Decision& decision, const RoundPlan& plan);
     Entry& entry_of(const PeerId& peer);
     std::uint32_t missed(const PeerId& peer) const;
 

@@ -60,7 +60,7 @@ class PeerScoreTest : public testing::Test {
         return decision;
     }
 
-    Plan plan_;
+    RoundPlan plan_;
     PeerScore score_;
 };
 

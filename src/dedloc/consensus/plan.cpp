@@ -7,7 +7,7 @@ namespace dedloc::consensus {
 
 Digest decision_digest(ByteView decision) { return security::sha256(decision); }
 
-bool fits_plan(const FinishedPart& header, const Plan& plan, const Digest& plan_digest) {
+bool fits_plan(const FinishedPart& header, const RoundPlan& plan, const Digest& plan_digest) {
     if (header.plan != plan_digest || header.part >= plan.parts.size() ||
         header.owner >= plan.members.size() ||
         !base::are_bits_of(header.included, plan.members.size()))
@@ -18,9 +18,9 @@ bool fits_plan(const FinishedPart& header, const Plan& plan, const Digest& plan_
             std::ranges::find(plan.standby, header.owner) != plan.standby.end());
 }
 
-Bytes no_members(const Plan& plan) { return Bytes(base::bits_bytes(plan.members.size()), 0); }
+Bytes no_members(const RoundPlan& plan) { return Bytes(base::bits_bytes(plan.members.size()), 0); }
 
-double committed_samples(const Plan& plan,
+double committed_samples(const RoundPlan& plan,
                          const std::vector<FinishedPart>& parts,
                          std::uint64_t elements_count) {
     double total = 0;
@@ -32,7 +32,7 @@ double committed_samples(const Plan& plan,
     return total;
 }
 
-std::uint64_t vector_count(const Plan& plan) {
+std::uint64_t vector_count(const RoundPlan& plan) {
     return plan.parts.empty() ? 0 : plan.parts.back().range().end();
 }
 

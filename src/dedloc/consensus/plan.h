@@ -43,8 +43,8 @@ struct PlanMember {
     MemberInput input;
     bool dialable = false;
     bool aggregator = false;  // only reduces: brings nothing, gets no averages, never votes
-    // Its contribution is committed and checked, but is no part of the average: it is new, or on
-    // probation.
+    // The member's contribution is committed and checked, but is no part of the average: it is new,
+    // or on probation.
     bool weightless = false;
     bool checks = false;  // offers to compute others' contributions again
     // A young key's samples weigh trust / trust_whole of what they are (protection.h). 0: whole.
@@ -69,7 +69,7 @@ struct PlanPart {
     DEDLOC_FIELDS(offset, count, owner, codec)
 };
 
-struct Plan {
+struct RoundPlan {
     Digest run;
     Instance instance;
     std::uint32_t ballot = 0;
@@ -155,16 +155,16 @@ Digest decision_digest(ByteView decision);
 // Can an honest owner have signed this, of a plan whose fields have been checked? The part's owner
 // has, or after a repair one whom an honest leader may name; and in it are members only. Whether
 // the signature holds, and what the bytes are, is not looked at.
-bool fits_plan(const FinishedPart& header, const Plan& plan, const Digest& plan_digest);
+bool fits_plan(const FinishedPart& header, const RoundPlan& plan, const Digest& plan_digest);
 
 // FinishedPart::included with nobody in it.
-Bytes no_members(const Plan& plan);
+Bytes no_members(const RoundPlan& plan);
 
 // Samples of all members that a commit includes and that weigh, each by the fraction of the
 // vector.
-double committed_samples(const Plan& plan,
+double committed_samples(const RoundPlan& plan,
                          const std::vector<FinishedPart>& parts,
                          std::uint64_t vector_count);
-std::uint64_t vector_count(const Plan& plan);
+std::uint64_t vector_count(const RoundPlan& plan);
 
 }  // namespace dedloc::consensus

@@ -22,8 +22,8 @@ struct PlantedBugs {
     bool minimum_unchecked = false;    // a robust step may be made of anybody
     bool step_unbounded = false;       // however long an average is, it is applied
     bool plans_alone = false;          // of a liar: it leads, and leaves all others out
-    bool charges_falsely = false;      // of a liar: it leads, and bans somebody without evidence
-    bool charges_nobody = false;       // of a liar: it tells of no evidence, of its own lies least
+    bool orders_falsely = false;       // of a liar: it leads, and bans somebody without evidence
+    bool hides_evidence = false;       // of a liar: it tells of no evidence, of its own lies least
     // Computes the state of this step with another bit than the others do; 0: never.
     std::uint64_t differs_at_step = 0;
 };

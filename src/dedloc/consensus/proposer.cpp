@@ -59,7 +59,7 @@ struct Proposer::Question {
     Bytes compact;  // the same without what voters hold; empty: there is none
 };
 
-Proposer::Proposer(const Environment& environment, Acceptor& acceptor, ProposerHooks hooks)
+Proposer::Proposer(const ConsensusEnvironment& environment, Acceptor& acceptor, ProposerHooks hooks)
     : environment_(environment),
       acceptor_(acceptor),
       hooks_(std::move(hooks)),
@@ -75,7 +75,8 @@ void Proposer::ledger_moved() {
 void Proposer::learn_from(const PeerId& voter, const ConsensusReply& reply) {
     if (reply.answer == Answer::outbid)
         outbid_ = std::max(outbid_, std::min(reply.ballot, ballot_max));
-    if (reply.answer == Answer::you_are_behind) hooks_.take_certificates(voter, reply.certificates);
+    if (reply.answer == Answer::you_are_behind)
+        hooks_.receive_certificates(voter, reply.certificates);
 }
 
 std::uint32_t Proposer::next_ballot(const Base& base) {
@@ -89,7 +90,7 @@ std::uint32_t Proposer::next_ballot(const Base& base) {
     return place + n * ballot_round_++;
 }
 
-Task<bool> Proposer::prepare(Base base, std::uint32_t ballot, Duration patience) {
+Task<bool> Proposer::prepare(Base base, std::uint32_t ballot, Duration timeout) {
     auto poll = std::make_shared<Poll>(base, environment_.options.bugs, environment_.node.executor);
     Prepare request{base.instance, base.previous, ballot};
     // A leader that stopped answers nobody. Who refuses now, as it has not missed it yet, may
@@ -106,7 +107,7 @@ Task<bool> Proposer::prepare(Base base, std::uint32_t ballot, Duration patience)
     if (!poll->tally.promised()) co_return false;
     if (poll->tally.value_to_keep()) {
         Bytes decision = *poll->tally.value_to_keep();
-        (void)co_await propose(base, ballot, std::move(decision), patience);
+        (void)co_await propose(base, ballot, std::move(decision), timeout);
         co_return false;
     }
     co_return true;
@@ -116,22 +117,22 @@ Duration Proposer::pause_before_prepare() const {
     const Duration interval = environment_.options.announce_interval;
     if (unanswered_prepares_ == 0) return interval;
     const Duration longer =
-        environment_.patience.with_answer() * (1 << std::min(unanswered_prepares_, 2));
+        environment_.timeouts.answer() * (1 << std::min(unanswered_prepares_, 2));
     return std::clamp<Duration>(longer, interval, std::max(interval, prepare_pause_max));
 }
 
 Task<void> Proposer::ask_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll) {
-    const bool promised = co_await take_promise(voter, std::move(request), poll);
+    const bool promised = co_await receive_promise(voter, std::move(request), poll);
     poll->answered(voter, promised);
 }
 
-Task<bool> Proposer::take_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll) {
+Task<bool> Proposer::receive_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll) {
     ConsensusReply reply;
     if (voter == environment_.me()) {
         reply = co_await acceptor_.on_prepare(voter, request);
     } else {
         Bytes bytes = wire::encode(request);
-        const TimePoint deadline = environment_.now() + environment_.patience.with_answer();
+        const TimePoint deadline = environment_.now() + environment_.timeouts.answer();
         auto answer =
             co_await environment_.host.call(voter, prepare_method, std::move(bytes), deadline);
         if (!answer) {
@@ -160,11 +161,11 @@ Task<bool> Proposer::take_promise(PeerId voter, Prepare request, std::shared_ptr
     co_return reply.answer == Answer::yes;
 }
 
-Task<bool> Proposer::propose(Base base, std::uint32_t ballot, Bytes decision, Duration patience) {
+Task<bool> Proposer::propose(Base base, std::uint32_t ballot, Bytes decision, Duration timeout) {
     auto poll = std::make_shared<Poll>(base, environment_.options.bugs, environment_.node.executor);
     const auto question = std::make_shared<const Question>(ballot, decision);
     const TimePoint deadline =
-        environment_.now() + std::max<Duration>(environment_.patience.with_answer(), patience);
+        environment_.now() + std::max<Duration>(environment_.timeouts.answer(), timeout);
     // Our own vote first: once it is on disk, a restart cannot propose another value in this
     // ballot.
     co_await ask_vote(environment_.me(), question, deadline, poll);
@@ -192,14 +193,14 @@ Task<void> Proposer::ask_vote(PeerId voter,
                               std::shared_ptr<const Question> question,
                               TimePoint deadline,
                               std::shared_ptr<Poll> poll) {
-    const bool voted = co_await take_vote(voter, std::move(question), deadline, poll);
+    const bool voted = co_await receive_vote(voter, std::move(question), deadline, poll);
     poll->answered(voter, voted);
 }
 
-Task<bool> Proposer::take_vote(PeerId voter,
-                               std::shared_ptr<const Question> question,
-                               TimePoint deadline,
-                               std::shared_ptr<Poll> poll) {
+Task<bool> Proposer::receive_vote(PeerId voter,
+                                  std::shared_ptr<const Question> question,
+                                  TimePoint deadline,
+                                  std::shared_ptr<Poll> poll) {
     ConsensusReply reply;
     if (voter == environment_.me()) {
         auto propose = wire::decode<Propose>(question->whole);
@@ -263,12 +264,12 @@ void Proposer::publish(const Base& base, const Certificate& certificate) {
 
 Task<void> Proposer::send_certificate(PeerId peer, Bytes certified, Bytes certificate) {
     if (!certified.empty()) {
-        const TimePoint deadline = environment_.now() + environment_.patience.with_answer();
+        const TimePoint deadline = environment_.now() + environment_.timeouts.answer();
         const auto taken =
             co_await environment_.host.call(peer, certified_method, std::move(certified), deadline);
         if (taken || taken.error().kind() != ErrorKind::not_found) co_return;
     }
-    const TimePoint deadline = environment_.now() + environment_.patience.with_answer();
+    const TimePoint deadline = environment_.now() + environment_.timeouts.answer();
     (void)co_await environment_.host.call(
         peer, certificate_method, std::move(certificate), deadline);
 }
@@ -308,7 +309,7 @@ Task<void> Proposer::sign_branch(Base base,
     Certificate certificate;
     certificate.decision = wire::encode(decision);
     const auto question = std::make_shared<const Question>(0, certificate.decision);
-    const TimePoint deadline = environment_.now() + environment_.patience.with_answer();
+    const TimePoint deadline = environment_.now() + environment_.timeouts.answer();
     std::vector<Task<void>> asks;
     for (const Voter& voter : survivors)
         asks.push_back(ask_vote(voter.peer, question, deadline, poll));

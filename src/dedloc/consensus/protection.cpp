@@ -56,7 +56,7 @@ Standing& standing_of(std::vector<Standing>& standings, const PeerId& peer) {
     return *standings.insert(place, std::move(fresh));
 }
 
-// Whoever was here last stays.
+// The peers that were here last stay.
 void make_room(std::vector<Standing>& standings) {
     while (standings.size() > members_max)
         standings.erase(std::ranges::min_element(standings, {}, &Standing::number));
@@ -113,7 +113,7 @@ std::map<PeerId, double> Protection::at_work(std::uint64_t number) const {
     return known;
 }
 
-Ok Protection::check_plan(const Plan& plan) const {
+Ok Protection::check_plan(const RoundPlan& plan) const {
     if (plan.tau != tau() || plan.length_max != length_max())
         return unprotected(
             "its plan has another tau, or another longest step, than follows from "
@@ -124,7 +124,7 @@ Ok Protection::check_plan(const Plan& plan) const {
     return {};
 }
 
-Ok Protection::check_minimum(const Plan& plan,
+Ok Protection::check_minimum(const RoundPlan& plan,
                              std::span<const FinishedPart> parts,
                              std::uint64_t number,
                              std::span<const Voter> voters) const {
@@ -161,7 +161,7 @@ Ok Protection::check_minimum(const Plan& plan,
 }
 
 std::vector<Standing> Protection::standings_after(const Decision& decision,
-                                                  const Plan* plan) const {
+                                                  const RoundPlan* plan) const {
     std::vector<Standing> after = standings;
     if (decision.kind == DecisionKind::branch)
         for (Standing& standing : after) {
@@ -203,13 +203,13 @@ std::vector<StepSize> Protection::sizes_after(const Decision& decision) const {
     return after;
 }
 
-void Protection::carry_into(Decision& decision, const Plan* plan) const {
+void Protection::carry_into(Decision& decision, const RoundPlan* plan) const {
     if (!rules.on) return;
     decision.standings = standings_after(decision, plan);
     decision.sizes = sizes_after(decision);
 }
 
-Ok Protection::check_carried(const Decision& decision, const Plan* plan) const {
+Ok Protection::check_carried(const Decision& decision, const RoundPlan* plan) const {
     if (!rules.on) return {};
     if (decision.standings != standings_after(decision, plan))
         return unprotected("what it says of who is at work does not follow");
@@ -227,7 +227,7 @@ Ok check_protection_shape(const Decision& decision) {
     return {};
 }
 
-double step_scale(const Decision& decision, const Plan& plan) {
+double step_scale(const Decision& decision, const RoundPlan& plan) {
     const bool longer = plan.length_max > 0 && decision.size.length > plan.length_max;
     return longer ? plan.length_max / decision.size.length : 1.0;
 }

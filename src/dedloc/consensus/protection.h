@@ -76,22 +76,22 @@ class Protection {
     // Peers at work after the decision with this number, and what they weigh.
     std::map<PeerId, double> at_work(std::uint64_t number) const;
     // Does the plan say what follows from here? Errors: peer_broke_protocol.
-    Ok check_plan(const Plan& plan) const;
+    Ok check_plan(const RoundPlan& plan) const;
     // May a step be made of these parts, after the decision with this number? `parts` empty: of
     // what the plan's members bring. Where nobody is at work, `voters` are, all alike.
     // Errors: peer_broke_protocol, in words.
-    Ok check_minimum(const Plan& plan,
+    Ok check_minimum(const RoundPlan& plan,
                      std::span<const FinishedPart> parts,
                      std::uint64_t number,
                      std::span<const Voter> voters) const;
 
     // Writes what follows from the rest of `decision` into it.
-    void carry_into(Decision& decision, const Plan* plan) const;
+    void carry_into(Decision& decision, const RoundPlan* plan) const;
     // Errors: peer_broke_protocol: it carries something else.
-    Ok check_carried(const Decision& decision, const Plan* plan) const;
+    Ok check_carried(const Decision& decision, const RoundPlan* plan) const;
 
   private:
-    std::vector<Standing> standings_after(const Decision& decision, const Plan* plan) const;
+    std::vector<Standing> standings_after(const Decision& decision, const RoundPlan* plan) const;
     std::vector<StepSize> sizes_after(const Decision& decision) const;
 };
 
@@ -100,6 +100,6 @@ Ok check_protection_shape(const Decision& decision);
 
 // By what the average of this commit is multiplied before the optimizer sees it: 1, or what makes
 // it no longer than its plan allows.
-double step_scale(const Decision& decision, const Plan& plan);
+double step_scale(const Decision& decision, const RoundPlan& plan);
 
 }  // namespace dedloc::consensus

@@ -29,9 +29,9 @@ class ProtectionTest : public testing::Test {
         return number == 0 ? host_.id() : security::toy_peer_id(100 + number);
     }
     // So many samples of each of these.
-    Plan plan_of(const std::map<std::uint64_t, std::uint64_t>& samples) const {
+    RoundPlan plan_of(const std::map<std::uint64_t, std::uint64_t>& samples) const {
         const Base& base = ledger_.base();
-        Plan plan;
+        RoundPlan plan;
         plan.run = run_;
         plan.instance = base.instance;
         plan.previous = base.previous;
@@ -65,7 +65,7 @@ class ProtectionTest : public testing::Test {
         base.protection.carry_into(decision, nullptr);
         return decision;
     }
-    Decision commit(const Plan& plan, StepSize size = {1, 2}) const {
+    Decision commit(const RoundPlan& plan, StepSize size = {1, 2}) const {
         Decision decision = abort();
         decision.kind = DecisionKind::commit;
         decision.plan = wire::encode(plan);
@@ -167,7 +167,7 @@ TEST_F(ProtectionTest, a_young_key_weighs_little) {
     EXPECT_EQ(ledger_.base().protection.trust_of(peer(1)), 2 * trust_whole / 5);
     make_steps(3, {0, 1});
     EXPECT_EQ(ledger_.base().protection.trust_of(peer(1)), 0u) << "whole";
-    Plan plan = plan_of({{0, 10}, {3, 10}});
+    RoundPlan plan = plan_of({{0, 10}, {3, 10}});
     for (PlanMember& member : plan.members) member.trust = 0;
     EXPECT_FALSE(accept(commit(plan))) << "a leader lets a key weigh more than it may";
 }
@@ -202,14 +202,14 @@ TEST_F(ProtectionTest, tau_is_the_median_of_the_distances_of_the_newest_steps) {
         << "it grows by so much at a time";
     make_steps(static_cast<int>(sizes_max), {0, 1, 2}, {1, 3});
     EXPECT_EQ(ledger_.base().protection.tau(), 3);
-    Plan plan = plan_of({{0, 10}, {1, 10}, {2, 10}});
+    RoundPlan plan = plan_of({{0, 10}, {1, 10}, {2, 10}});
     plan.tau = 1000;
     EXPECT_FALSE(accept(commit(plan))) << "a leader chooses its own";
 }
 
 TEST_F(ProtectionTest, no_step_is_longer_than_honest_ones_allow) {
     make_steps(3, {0, 1, 2}, {1, 2});
-    Plan plan = plan_of({{0, 10}, {1, 10}, {2, 10}});
+    RoundPlan plan = plan_of({{0, 10}, {1, 10}, {2, 10}});
     EXPECT_EQ(plan.length_max, 2);
     const Decision poisoned = commit(plan, {1e7, 2});
     EXPECT_EQ(step_scale(poisoned, plan), 2 / 1e7);

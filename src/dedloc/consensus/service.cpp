@@ -8,7 +8,7 @@ namespace {
 
 // The message of a member that is told of if it cannot be read.
 template <typename Message>
-Result<Message> read_from(const Environment& environment,
+Result<Message> read_from(const ConsensusEnvironment& environment,
                           const PeerId& from,
                           ByteView bytes,
                           const char* what) {
@@ -19,7 +19,7 @@ Result<Message> read_from(const Environment& environment,
 
 }  // namespace
 
-ConsensusService::ConsensusService(const Environment& environment,
+ConsensusService::ConsensusService(const ConsensusEnvironment& environment,
                                    Acceptor& acceptor,
                                    RoundUnderWay& round)
     : environment_(environment),
@@ -95,12 +95,12 @@ Task<Result<Bytes>> ConsensusService::on_certified(PeerId from, Bytes request) {
     DEDLOC_CO_TRY(Certified certified,
                   read_from<Certified>(environment_, from, request, "certified"));
     if (!proposal_.empty() && decision_digest(proposal_) == certified.decision) {
-        take_certified(from, proposal_, std::move(certified));
+        receive_certified(from, proposal_, std::move(certified));
     } else if (certified_later_ == 0 && compact_proposal_.first == from &&
                compact_proposal_.second.digest == certified.decision) {
         Propose compact = std::exchange(compact_proposal_, {}).second;
         scope_.spawn("certified before all averages came",
-                     take_certified_later(from, std::move(compact), std::move(certified)));
+                     receive_certified_later(from, std::move(compact), std::move(certified)));
     } else {
         co_return make_error(ErrorKind::not_found, "we were not asked about that decision");
     }
@@ -108,24 +108,24 @@ Task<Result<Bytes>> ConsensusService::on_certified(PeerId from, Bytes request) {
 }
 
 // A majority voted before the last averages were here.
-Task<void> ConsensusService::take_certified_later(PeerId from,
-                                                  Propose compact,
-                                                  Certified certified) {
+Task<void> ConsensusService::receive_certified_later(PeerId from,
+                                                     Propose compact,
+                                                     Certified certified) {
     const base::Counted counted(certified_later_);
     auto whole = co_await round_.whole_proposal(std::move(compact));
     if (whole)
-        take_certified(from, *std::move(whole), std::move(certified));
+        receive_certified(from, *std::move(whole), std::move(certified));
     else
         environment_.listener.behind(from);
 }
 
-void ConsensusService::take_certified(const PeerId& from, Bytes decision, Certified certified) {
+void ConsensusService::receive_certified(const PeerId& from, Bytes decision, Certified certified) {
     const Certificate certificate{
         std::move(decision), certified.ballot, std::move(certified.votes)};
-    (void)take_certificate(from, wire::encode(certificate));
+    (void)receive_certificate(from, wire::encode(certificate));
 }
 
-bool ConsensusService::take_certificate(const PeerId& from, const Bytes& certificate) {
+bool ConsensusService::receive_certificate(const PeerId& from, const Bytes& certificate) {
     const auto accepted = environment_.ledger.accept(certificate);
     if (!accepted)
         environment_.complaints.add_if_broken(from, environment_.now(), accepted.error());
@@ -135,16 +135,16 @@ bool ConsensusService::take_certificate(const PeerId& from, const Bytes& certifi
     return accepted.has_value();
 }
 
-void ConsensusService::take_certificates(const PeerId& from,
-                                         const std::vector<Bytes>& certificates) {
+void ConsensusService::receive_certificates(const PeerId& from,
+                                            const std::vector<Bytes>& certificates) {
     for (const Bytes& certificate : certificates)
-        if (!take_certificate(from, certificate)) return;
+        if (!receive_certificate(from, certificate)) return;
 }
 
 Task<Result<Bytes>> ConsensusService::on_certificate(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(gate(environment_.electorate, from));
     if (on_sent_) on_sent_(request);
-    (void)take_certificate(from, request);
+    (void)receive_certificate(from, request);
     co_return Bytes{};
 }
 

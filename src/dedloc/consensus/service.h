@@ -32,16 +32,18 @@ class RoundUnderWay {
 
 class ConsensusService {
   public:
-    ConsensusService(const Environment& environment, Acceptor& acceptor, RoundUnderWay& round);
+    ConsensusService(const ConsensusEnvironment& environment,
+                     Acceptor& acceptor,
+                     RoundUnderWay& round);
 
     void start();
     Task<void> stop();
 
     // Is shown every certificate that somebody sends unasked, whatever it is worth.
     void on_sent(std::function<void(ByteView)> look) { on_sent_ = std::move(look); }
-    // Those that follow, in order; stops at the first that is refused.
-    void take_certificates(const PeerId& from, const std::vector<Bytes>& certificates);
-    bool take_certificate(const PeerId& from, const Bytes& certificate);
+    // Takes certificates that follow, in order; stops at the first that is refused.
+    void receive_certificates(const PeerId& from, const std::vector<Bytes>& certificates);
+    bool receive_certificate(const PeerId& from, const Bytes& certificate);
 
   private:
     Task<Result<Bytes>> on_prepare(PeerId from, Bytes request);
@@ -49,10 +51,10 @@ class ConsensusService {
     Task<Result<Bytes>> on_certificate(PeerId from, Bytes request);
     Task<Result<Bytes>> on_certified(PeerId from, Bytes request);
     Task<Result<Bytes>> on_certificates(PeerId from, Bytes request);
-    void take_certified(const PeerId& from, Bytes decision, Certified certified);
-    Task<void> take_certified_later(PeerId from, Propose compact, Certified certified);
+    void receive_certified(const PeerId& from, Bytes decision, Certified certified);
+    Task<void> receive_certified_later(PeerId from, Propose compact, Certified certified);
 
-    const Environment& environment_;
+    const ConsensusEnvironment& environment_;
     Acceptor& acceptor_;
     RoundUnderWay& round_;
     std::function<void(ByteView)> on_sent_;

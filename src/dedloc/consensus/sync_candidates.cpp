@@ -6,7 +6,7 @@
 namespace dedloc::consensus {
 namespace {
 
-// That are to be asked; the others come up again by themselves.
+// Peers that are to be asked; the others come up again by themselves.
 constexpr std::size_t sync_candidates_max = 64;
 
 }  // namespace
@@ -45,7 +45,7 @@ Task<void> SyncCandidates::run() {
         waiting_.erase(found);
         asked_.insert(last_);
         scope_.spawn("ask a sync candidate", ask(last_));
-        const TimePoint until = clock_.now() + options_.patience();
+        const TimePoint until = clock_.now() + options_.timeout();
         while (asked_.contains(last_) && clock_.now() < until)
             (void)co_await changed_.wait_until(clock_, until);
     }

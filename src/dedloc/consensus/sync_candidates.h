@@ -21,7 +21,7 @@ struct SyncCandidatesOptions {
     // once.
     std::function<Task<void>(PeerId)> ask;
     // So long an answer is waited for before the next is asked as well.
-    std::function<Duration()> patience;
+    std::function<Duration()> timeout;
 };
 
 class SyncCandidates {

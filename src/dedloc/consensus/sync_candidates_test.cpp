@@ -21,7 +21,7 @@ class SyncCandidatesTest : public testing::Test {
             node.runtime().executor,
             *clock_,
             SyncCandidatesOptions{.ask = [this](const PeerId& peer) { return ask(peer); },
-                                  .patience = [] { return Duration(1s); }});
+                                  .timeout = [] { return Duration(1s); }});
         sync_candidates_->start();
     }
     ~SyncCandidatesTest() override {

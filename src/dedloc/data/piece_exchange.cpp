@@ -16,7 +16,7 @@ constexpr std::size_t answers_kept_max = 8192;   // of a provider
 constexpr std::size_t shares_at_once = 32;       // pieces of this peer's share that are asked for
 constexpr std::size_t shares_looked_at = 16384;  // pieces in one look for the share
 constexpr std::size_t unkept_max = 256;
-constexpr Duration look_interval = 1s;
+constexpr Duration poll_interval = 1s;
 constexpr Duration ask_anew_after = 5s;  // whether a peer has meanwhile what it had not
 constexpr Duration homes_wait = 500ms;   // for other homes' answers, before the host is asked
 constexpr Duration claim_late = 4s;      // another peer may be asked for what one owes
@@ -285,10 +285,10 @@ Task<void> PieceExchange::keep_asking() {
     while (true) {
         ask_around();
         note_homes();
-        look_for_gone();
+        find_gone();
         want_share();
         changed_.pulse();
-        const TimePoint next = host_.clock().now() + look_interval;
+        const TimePoint next = host_.clock().now() + poll_interval;
         (void)co_await wake_.wait_until(host_.clock(), next);
         wake_.reset();
     }
@@ -345,7 +345,7 @@ Task<void> PieceExchange::ask(PeerId peer, std::vector<std::uint64_t> pieces) {
         failed(provider, make_error(ErrorKind::peer_broke_protocol, "an answer of no sense"));
         co_return;
     }
-    take_answer(provider, pieces, *reply);
+    receive_answer(provider, pieces, *reply);
     if (!provider.has_lane) {
         provider.has_lane = true;
         scope_.spawn("data from a peer", lane(peer));
@@ -353,9 +353,9 @@ Task<void> PieceExchange::ask(PeerId peer, std::vector<std::uint64_t> pieces) {
     changed_.pulse();
 }
 
-void PieceExchange::take_answer(Provider& provider,
-                                const std::vector<std::uint64_t>& pieces,
-                                const HavePiecesReply& reply) {
+void PieceExchange::receive_answer(Provider& provider,
+                                   const std::vector<std::uint64_t>& pieces,
+                                   const HavePiecesReply& reply) {
     provider.answered_at = host_.clock().now();
     provider.is_whole = reply.is_whole;
     if (provider.has.size() > answers_kept_max) provider.has.clear();
@@ -380,7 +380,7 @@ bool PieceExchange::has_now(const Provider& provider, std::uint64_t index) const
     return answer != provider.has.end() && answer->second;
 }
 
-void PieceExchange::look_for_gone() {
+void PieceExchange::find_gone() {
     const TimePoint now = host_.clock().now();
     std::vector<std::uint64_t> shares_gone;
     bool is_news = false;

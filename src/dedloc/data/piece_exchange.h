@@ -77,7 +77,7 @@ class PieceExchange {
 
     // The content of a piece, as soon as it is here. not_found: it is gone; cancelled: stopped.
     Task<Result<Bytes>> piece(std::uint64_t index);
-    // These will be asked for, in this order.
+    // The pieces will be asked for, in this order.
     void expect(const std::vector<std::uint64_t>& pieces);
     // Answers from now on whom this authorizer lets, and asks with what it shows. Once the run has
     // one that hears of revocations, that is the one to take.
@@ -116,12 +116,12 @@ class PieceExchange {
     Task<void> keep_asking();
     void ask_around();
     Task<void> ask(PeerId peer, std::vector<std::uint64_t> pieces);
-    void take_answer(Provider& provider,
-                     const std::vector<std::uint64_t>& pieces,
-                     const HavePiecesReply& reply);
+    void receive_answer(Provider& provider,
+                        const std::vector<std::uint64_t>& pieces,
+                        const HavePiecesReply& reply);
     std::vector<std::uint64_t> not_asked(const Provider& provider) const;
     void note_homes();
-    void look_for_gone();
+    void find_gone();
     void found_again(std::uint64_t index, Wanted& wanted);
     void want_share();
     bool has_now(const Provider& provider, std::uint64_t index) const;

@@ -5,7 +5,7 @@
 namespace dedloc::dht {
 namespace {
 
-// Whoever waits is told, even when the node stops meanwhile.
+// A waiting caller is told, even when the node stops meanwhile.
 template <typename Batch>
 struct Ending {
     Batch& batch;

@@ -175,7 +175,7 @@ Task<Result<std::vector<bool>>> DhtNode::Core::send_store(PeerId peer,
 }
 
 Task<void> DhtNode::Core::ping_old(Contact contact) {
-    // Its failure removes it; its answer moves it to the bucket's end.
+    // A failure removes the contact; an answer moves it to the bucket's end.
     (void)co_await call_ping(contact.peer, /*validate=*/false, TimePoint::never());
     // An answer under another id is no answer for this one.
     if (const auto now_id = table.id_of(contact.peer); now_id && *now_id != contact.id)

@@ -17,7 +17,7 @@ TEST(DhtId, is_that_of_hivemind) {
     int seen = 0;
     for (const auto& [name, vector] : all["msgpack_and_dhtid"].items()) {
         if (!vector.contains("dhtid") || name.starts_with("bytes ")) continue;  // raw
-        // Its keys are MessagePack values, of which we make text keys only.
+        // The vectors' keys are MessagePack values, of which we make text keys only.
         const Bytes packed = *base::from_hex(vector["msgpack"].get<std::string>());
         EXPECT_EQ(DhtId::of_bytes(packed).hex(), vector["dhtid"].get<std::string>()) << name;
         if (!name.starts_with("str ") || name == "str 40") continue;

@@ -18,7 +18,7 @@ Task<void> cache_at(Core& core, PeerId peer, std::vector<DhtItem> items) {
         peer, std::move(items), /*in_cache=*/true, TimePoint::never());
 }
 
-// Whoever asks next should find it sooner: at the nearest node that did not have it.
+// The next asker should find it sooner: at the nearest node that did not have it.
 void cache_result(Core& core,
                   const DhtId& key,
                   const Stored& stored,
@@ -27,12 +27,12 @@ void cache_result(Core& core,
                   std::size_t others) {
     const std::vector<DhtItem> items = items_of(key, stored);
     for (const DhtItem& item : items)
-        (void)core.take_record(core.cache,
-                               key,
-                               item.subkey ? *item.subkey : nil_subkey(),
-                               item.value,
-                               item.expiration,
-                               core.host.id());
+        (void)core.receive_record(core.cache,
+                                  key,
+                                  item.subkey ? *item.subkey : nil_subkey(),
+                                  item.value,
+                                  item.expiration,
+                                  core.host.id());
     std::size_t told = 0;
     for (const Contact& contact : lookup.nearest()) {
         if (told >= others) return;
@@ -67,7 +67,7 @@ Task<Result<std::optional<Stored>>> get_key(Core& core,
     Lookup::Found found = [&](const Contact& from, const wire::FindResult& result) {
         if (result.type == wire::FindType::not_found) return false;
         sources.insert(from.peer);
-        core.take_result(merged, key, result);
+        core.receive_result(merged, key, result);
         return freshness == Freshness::any && merged.find(key, clock.now()) != nullptr;
     };
     Lookup lookup(core, key, core.options.beam_size, std::move(found));
@@ -118,7 +118,7 @@ Task<void> Core::look_up(DhtId key,
                          Freshness freshness,
                          TimePoint deadline,
                          std::shared_ptr<PendingGet> pending) {
-    // Whoever waits is told, even when the node stops meanwhile.
+    // A waiting caller is told, even when the node stops meanwhile.
     struct Ending {
         Core& core;
         std::pair<DhtId, Freshness> what;
@@ -149,7 +149,7 @@ Task<void> Core::refresh_cached() {
                                            [](auto& a, auto& b) { return a.second < b.second; });
         const WallSeconds wait = next->second - options.cache_refresh_before_s - clock.now();
         if (wait > 0) {
-            // One that was read meanwhile may come before it: look again within a second.
+            // A record that was read meanwhile may come before it: look again within a second.
             co_await host.clock().sleep_for(from_seconds(std::min(wait, 1.0)));
             continue;
         }
@@ -166,7 +166,7 @@ Task<void> Core::refresh_table() {
     Random random(*base::ByteReader(seed).u64_be());
     for (;;) {
         co_await host.clock().sleep_for(options.refresh_period);
-        // Its own neighbourhood, and a part of the space by chance.
+        // The node's own neighbourhood, and a part of the space by chance.
         for (const DhtId& target : {id, DhtId::random(random)}) {
             Lookup lookup(*this, target, options.beam_size, {});
             co_await lookup.run(host.clock().now() + options.call_timeout * 4);

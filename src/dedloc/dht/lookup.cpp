@@ -90,7 +90,7 @@ Task<void> Lookup::worker(TimePoint deadline) {
         Candidate& asked = candidates_.at(at);
         if (answer) {
             asked.state = State::answered;
-            take_answer(contact, *answer);
+            receive_answer(contact, *answer);
         } else {
             asked.state = State::failed;
             last_error_ = std::move(answer).error();
@@ -101,7 +101,7 @@ Task<void> Lookup::worker(TimePoint deadline) {
     changed_.pulse();
 }
 
-void Lookup::take_answer(const Contact& asked, const wire::FindResponse& response) {
+void Lookup::receive_answer(const Contact& asked, const wire::FindResponse& response) {
     const std::size_t hops = candidates_.at(distance(target_, asked.id)).hops;
     hops_ = std::max(hops_, hops);
     const auto own_id = response.peer ? DhtId::from(response.peer->node_id)
@@ -115,11 +115,11 @@ void Lookup::take_answer(const Contact& asked, const wire::FindResponse& respons
     }
     if (response.results.empty()) return;
     const wire::FindResult& result = response.results.front();
-    take_neighbours(result, hops + 1);
+    receive_neighbours(result, hops + 1);
     if (found_ && found_(asked, result)) enough_ = true;
 }
 
-void Lookup::take_neighbours(const wire::FindResult& result, std::size_t hops) {
+void Lookup::receive_neighbours(const wire::FindResult& result, std::size_t hops) {
     const std::size_t count =
         std::min(result.nearest_node_ids.size(), result.nearest_peer_ids.size());
     for (std::size_t i = 0; i < std::min(count, 4 * core_.options.routing.bucket_size); ++i) {

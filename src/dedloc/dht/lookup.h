@@ -48,8 +48,8 @@ class Lookup {
     void add(const Contact& contact, State state, std::size_t hops);
     Candidate* next();  // nullptr: none for now
     Task<void> worker(TimePoint deadline);
-    void take_answer(const Contact& asked, const wire::FindResponse& response);
-    void take_neighbours(const wire::FindResult& result, std::size_t hops);
+    void receive_answer(const Contact& asked, const wire::FindResponse& response);
+    void receive_neighbours(const wire::FindResult& result, std::size_t hops);
 
     DhtNode::Core& core_;
     DhtId target_;

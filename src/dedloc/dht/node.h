@@ -145,7 +145,7 @@ class DhtNode {
 
     // Now, as the nodes of the table agree; our own clock's time before anybody has answered.
     WallSeconds wall_now() const;
-    // That minus what our own clock shows.
+    // The table's time minus what our own clock shows.
     double clock_difference_s() const;
 
     const RoutingTable& table() const;

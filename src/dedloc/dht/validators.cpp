@@ -75,13 +75,13 @@ Bytes signed_message(const Record& record, Bytes value) {
 // ------------------------------------------------------------------------------------------
 // several
 
-Validators::Validators(std::vector<std::shared_ptr<const RecordValidator>> all)
+ValidatorChain::ValidatorChain(std::vector<std::shared_ptr<const RecordValidator>> all)
     : all_(std::move(all)) {
     std::ranges::stable_sort(
         all_, [](const auto& a, const auto& b) { return a->priority() > b->priority(); });
 }
 
-bool Validators::validate(const Record& record) const {
+bool ValidatorChain::validate(const Record& record) const {
     Record seen = record;
     for (std::size_t i = 0; i < all_.size(); ++i) {
         if (!all_[i]->validate(seen)) return false;
@@ -90,13 +90,13 @@ bool Validators::validate(const Record& record) const {
     return true;
 }
 
-Bytes Validators::sign(const Record& record) const {
+Bytes ValidatorChain::sign(const Record& record) const {
     Record made = record;
     for (auto next = all_.rbegin(); next != all_.rend(); ++next) made.value = (*next)->sign(made);
     return made.value;
 }
 
-Bytes Validators::strip(const Record& record) const {
+Bytes ValidatorChain::strip(const Record& record) const {
     Record seen = record;
     for (const auto& one : all_) seen.value = one->strip(seen);
     return seen.value;

@@ -1,4 +1,4 @@
-// Validators: what else must be true of a record before a node takes or believes it. hivemind's
+// ValidatorChain: what else must be true of a record before a node takes or believes it. hivemind's
 // rules, so that both kinds of nodes accept and refuse the same records.
 //
 //   RsaSignatureValidator   a subkey (or key) that contains "[owner:ssh-rsa …]" protects the
@@ -6,8 +6,8 @@
 //   SchemaValidator         the value of a known key must fit a schema, strictly: no integer for a
 //                           float, no map for a dictionary
 //
-// They are asked in the order of their priority; all must agree. A value is signed in the opposite
-// order, and stripped of signatures before anybody reads it.
+// Validators are asked in the order of their priority; all must agree. A value is signed in the
+// opposite order, and stripped of signatures before anybody reads it.
 //
 // Errors: none; false is an answer. Cost: 40 µs a signature. Thread: any. Pure.
 
@@ -43,9 +43,9 @@ class RecordValidator {
 };
 
 // Several as one, by priority.
-class Validators final : public RecordValidator {
+class ValidatorChain final : public RecordValidator {
   public:
-    explicit Validators(std::vector<std::shared_ptr<const RecordValidator>> all = {});
+    explicit ValidatorChain(std::vector<std::shared_ptr<const RecordValidator>> all = {});
     bool validate(const Record& record) const override;
     Bytes sign(const Record& record) const override;
     Bytes strip(const Record& record) const override;

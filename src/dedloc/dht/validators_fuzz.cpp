@@ -10,12 +10,12 @@ namespace {
 using namespace dedloc;
 using namespace dedloc::dht;
 
-const Validators& fuzzed_validators() {
+const ValidatorChain& fuzzed_validators() {
     using Kind = ValueRule::Kind;
     static const ValueRule number{.kind = Kind::integer, .min = 0};
     static const ValueRule owner{.kind = Kind::bytes, .owner = true};
     static const ValueRule list{.kind = Kind::list, .of = {number}};
-    static const Validators all{
+    static const ValidatorChain all{
         {std::make_shared<RsaSignatureValidator>(),
          std::make_shared<SchemaValidator>(std::map<std::string, FieldRule>{
              {"field", {.value = list, .subkey = owner}}, {"other", {.value = number}}})}};

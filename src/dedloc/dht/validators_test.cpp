@@ -86,12 +86,12 @@ TEST(SchemaValidator, is_strict_about_types_and_kinds_of_records) {
     EXPECT_FALSE(closed.validate(record_under("elsewhere", MsgpackValue(), 3)));
 }
 
-TEST(Validators, check_signatures_before_values_and_sign_after) {
+TEST(ValidatorChain, check_signatures_before_values_and_sign_after) {
     const auto rsa = std::make_shared<RsaSignatureValidator>(security::RsaPrivateKey::generate());
     const ValueRule number{.kind = ValueRule::Kind::integer};
     const auto schema = std::make_shared<SchemaValidator>(std::map<std::string, FieldRule>{
         {"key", {.value = number, .subkey = ValueRule{.kind = ValueRule::Kind::bytes}}}});
-    const Validators both({schema, rsa});
+    const ValidatorChain both({schema, rsa});
     Record record = record_under("key", to_bytes(rsa->owner_marker()), 5);
     record.value = both.sign(record);
     EXPECT_TRUE(both.validate(record));

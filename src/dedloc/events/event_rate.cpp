@@ -32,7 +32,7 @@ bool others_can_cause(const Event& event) {
 
 }  // namespace
 
-// Those who caused none for long: their budgets are what a new one begins with.
+// Peers that caused none for long: their budgets are what a new one begins with.
 void EventRate::OfKind::forget_quiet(TimePoint now) {
     for (auto entry = peers.begin(); entry != peers.end();)
         entry = entry->second.is_full(now) ? peers.erase(entry) : std::next(entry);
@@ -42,11 +42,11 @@ bool EventRate::take(OfKind& kind, const PeerId& peer, TimePoint now) {
     if (!peer.is_empty()) {
         if (kind.peers.size() >= peers_told_of_max) kind.forget_quiet(now);
         const bool tracked = kind.peers.size() < peers_told_of_max || kind.peers.contains(peer);
-        if (tracked &&
-            !kind.peers.try_emplace(peer, one_peer_burst, one_peer_per_s).first->second.take(now))
+        if (tracked && !kind.peers.try_emplace(peer, one_peer_burst, one_peer_per_s)
+                            .first->second.acquire(now))
             return false;
     }
-    return kind.all.take(now);
+    return kind.all.acquire(now);
 }
 
 bool EventRate::may_record(const Event& event, TimePoint now) {

@@ -303,7 +303,7 @@ struct OrderGiven {
 
     DEDLOC_NAMED_FIELDS(order, offence, evidence, about_us)
 };
-// One that was in force ends before its time.
+// An order that was in force ends before its time.
 struct OrderEnded {
     static constexpr std::string_view kind = "order_ended";
     std::string order{};
@@ -551,7 +551,7 @@ struct Event {
     const Kind* as() const {
         return std::get_if<Kind>(&what);
     }
-    // Its name in the event log.
+    // The event's name in the event log.
     std::string_view kind() const {
         return std::visit([](const auto& held) { return std::string_view(held.kind); }, what);
     }

@@ -183,18 +183,18 @@ Duration Batcher::expected_wait() const {
 }
 
 Task<Result<std::vector<Tensor>>> Batcher::submit(
-    Pass pass, PeerId from, std::string uid, std::vector<Tensor> tensors, Duration patience) {
+    Pass pass, PeerId from, std::string uid, std::vector<Tensor> tensors, Duration timeout) {
     const auto found = experts_.find(uid);
     if (found == experts_.end())
         co_return make_error(ErrorKind::not_found, "expert {} is not served here", uid);
-    if (patience <= Duration(0)) patience = limits_.patience_unsaid;
-    if (waiting_ >= limits_.calls_max || expected_wait() > patience) {
+    if (timeout <= Duration(0)) timeout = limits_.timeout_unsaid;
+    if (waiting_ >= limits_.calls_max || expected_wait() > timeout) {
         ++counts_.overloaded;
         co_return make_error(ErrorKind::overloaded,
                              "{} calls wait, for {:.1f} s; yours waits {:.1f} s at most",
                              waiting_,
                              to_seconds(expected_wait()),
-                             to_seconds(patience));
+                             to_seconds(timeout));
     }
     DEDLOC_CO_TRY(Hold held, hold(bytes_of(tensors)));
     auto call = std::make_shared<Call>(executor_);
@@ -202,7 +202,7 @@ Task<Result<std::vector<Tensor>>> Batcher::submit(
     call->rows = tensors.front().rows();
     call->tensors = std::move(tensors);
     call->arrived = clock_.now();
-    call->give_up = call->arrived + patience;
+    call->give_up = call->arrived + timeout;
     call->hold = std::move(held);
     Queue& queue = found->second.queues[static_cast<std::size_t>(pass)];
     queue.rows += call->rows;
@@ -212,7 +212,7 @@ Task<Result<std::vector<Tensor>>> Batcher::submit(
         working_ = true;
         scope_.spawn("compute experts", work());
     }
-    // Whoever waits and is cancelled leaves a call that nobody needs.
+    // A caller that is cancelled leaves a call that nobody needs.
     struct Leaving {
         Call& call;
         ~Leaving() { call.abandoned = !call.result.has_value(); }
@@ -310,7 +310,7 @@ Batcher::Update Batcher::allowed(const Expert& expert, const Batch& batch) const
     const TimePoint now = clock_.now();
     Update update;
     update.member = batch.front()->from;
-    update.verdict = expert.guard.judge(limits, update.member, rows_of(batch), now);
+    update.verdict = expert.guard.check(limits, update.member, rows_of(batch), now);
     if (!expert.pool) return update;
     update.pool = expert.pool;
     // More than half of those who train it now.
@@ -353,7 +353,7 @@ Task<void> Batcher::compute(std::string uid, Pass pass, Batch batch) {
     };
     Computed computed = co_await device_.run(std::move(job));
     const double seconds = to_seconds(clock_.now() - begun);
-    // It may have been given up, or replaced, meanwhile.
+    // The expert may have been given up, or replaced, meanwhile.
     const auto expert = experts_.find(uid);
     if (expert != experts_.end() && expert->second.backend == backend) {
         Queue& queue = expert->second.queues[static_cast<std::size_t>(pass)];

@@ -3,11 +3,11 @@
 //
 // Bounded: all tensors that wait or are being computed, with what readers have announced (hold),
 // have at most queued_bytes_max bytes; what is beyond is refused at once as overloaded, and so is a
-// call that would wait longer than its caller has patience. A call whose caller has gone before its
+// call that would wait longer than its caller's timeout. A call whose caller has gone before its
 // batch began is not computed. Backward calls of one member share a batch, those of two do not: an
 // update is somebody's, and no member moves an expert further than update_guard.h lets it.
 //
-// Errors: not_found (no such expert), overloaded, timeout (its patience ran out in the queue), and
+// Errors: not_found (no such expert), overloaded, timeout (it ran out in the queue), and
 // the backend's. A batch that the backend refuses is tried call by call, so that one client's
 // numbers do not fail another's.
 // Thread: the network thread; backends run on `device`, one job at a time.
@@ -30,10 +30,10 @@ namespace dedloc::experts {
 enum class Pass : std::uint8_t { forward, backward };
 
 struct BatcherLimits {
-    std::size_t batch_rows_max = 4096;                    // hivemind's max_batch_size
-    std::uint64_t queued_bytes_max = 256u << 20;          // whatever clients do
-    std::size_t calls_max = 4096;                         // that wait
-    Duration patience_unsaid = std::chrono::seconds(60);  // of callers that do not say theirs
+    std::size_t batch_rows_max = 4096;                   // hivemind's max_batch_size
+    std::uint64_t queued_bytes_max = 256u << 20;         // whatever clients do
+    std::size_t calls_max = 4096;                        // that wait
+    Duration timeout_unsaid = std::chrono::seconds(60);  // of callers that do not say theirs
     UpdateLimits updates{};
     // Asked before each batch; where it refuses (memory), the batch's calls are. Null: never.
     std::function<Ok()> may_compute{};
@@ -53,7 +53,7 @@ struct BatcherCounts {
     std::uint64_t rows = 0;
     std::uint64_t batches = 0;
     std::uint64_t overloaded = 0;
-    std::uint64_t abandoned = 0;  // the caller was gone, or out of patience, before its turn
+    std::uint64_t abandoned = 0;  // the caller was gone, or out of timeout, before its turn
     std::uint64_t failed = 0;     // by the backend
     std::uint64_t updates = 0;    // backward calls that changed an expert
 };
@@ -91,7 +91,7 @@ class Batcher {
     // inputs, for a backward call with the outputs' gradients after them; they fit the schema.
     // `from`: who is answerable for the gradients.
     Task<Result<std::vector<Tensor>>> submit(
-        Pass pass, PeerId from, std::string uid, std::vector<Tensor> tensors, Duration patience);
+        Pass pass, PeerId from, std::string uid, std::vector<Tensor> tensors, Duration timeout);
     // Something else in the device thread, between two batches: a snapshot.
     Task<void> run_on_device(std::function<void()> work);
 

@@ -54,7 +54,7 @@ std::optional<Location> location_from(std::string_view prefix,
     auto uid = ExpertUid::parse(*name);
     auto peer = PeerId::from_text(*server);
     if (!uid || !peer) return std::nullopt;
-    // It must be below this very prefix, or whoever wrote it sends us anywhere.
+    // An entry must be below this very prefix, or its writer sends us anywhere.
     const std::string under = coordinate == flat_expert
                                   ? std::string(prefix)
                                   : std::string(prefix) + std::to_string(coordinate) + ".";
@@ -132,7 +132,7 @@ Task<std::vector<Result<std::optional<PeerId>>>> Directory::find(std::vector<Exp
 Task<void> Directory::ask(std::vector<std::string> prefixes,
                           dht::Freshness freshness,
                           TimePoint deadline) {
-    // Whoever waits for these must not wait for ever when this is cancelled.
+    // A caller that waits for these must not wait for ever when this is cancelled.
     struct Asked {
         Directory& directory;
         const std::vector<std::string>& prefixes;

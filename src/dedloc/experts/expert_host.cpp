@@ -9,7 +9,7 @@
 namespace dedloc::experts {
 namespace {
 
-// It holds copies for keepers, and those offered to servers that begin.
+// The host holds copies for keepers, and those offered to servers that begin.
 constexpr state::StoreLimits store_limits{.steps_max = 2, .pinned_max = 2};
 // For another copy to be done with.
 constexpr Duration turn_max = std::chrono::seconds(60);
@@ -67,7 +67,7 @@ Task<void> ExpertHost::open_for_work() {
     };
     co_await kept_.load(node_.workers, std::move(is_wanted));
     scope_.spawn("declare experts", declare_all_the_time());
-    scope_.spawn("look for experts to serve", look_for_work());
+    scope_.spawn("look for experts to serve", find_work());
     scope_.spawn("send snapshots", send_snapshots());
     scope_.spawn("watch servers", watch());
 }
@@ -177,7 +177,7 @@ Task<std::vector<ServerRoom>> ExpertHost::servers() {
     co_return rooms;
 }
 
-Task<void> ExpertHost::look_for_work() {
+Task<void> ExpertHost::find_work() {
     co_await node_.clock.sleep_for(options_.settle);
     for (;;) {
         if (!leaving_) co_await take_over_missing();
@@ -192,13 +192,13 @@ Task<void> ExpertHost::take_over_missing() {
     const auto named = co_await directory_.find(
         std::move(asked), dht::Freshness::latest, within(std::chrono::seconds(10)));
     std::vector<ExpertUid> missing;
-    GridLook look{.looked = true};
+    GridSurvey survey{.looked = true};
     for (std::size_t i = 0; i < all.size(); ++i) {
         if (hosted_.contains(all[i].text())) continue;
-        ++(!named[i] ? look.unknown : *named[i] ? look.elsewhere : look.missing);
+        ++(!named[i] ? survey.unknown : *named[i] ? survey.elsewhere : survey.missing);
         if (named[i] && !*named[i]) missing.push_back(all[i]);
     }
-    grid_ = look;
+    grid_ = survey;
     if (missing.empty()) co_return;
     std::vector<ServerRoom> rooms = co_await servers();
     const auto falls_to = assign(missing, std::move(rooms), all.size());
@@ -210,7 +210,7 @@ Task<void> ExpertHost::take_over_missing() {
 }
 
 Task<void> ExpertHost::begin(ExpertUid uid) {
-    const auto turn = co_await in_.take(node_.clock, within(turn_max));
+    const auto turn = co_await in_.acquire(node_.clock, within(turn_max));
     if (!turn || hosted_.contains(uid.text()) || !may_serve_another()) co_return;
     const Published offered = co_await best_offer(uid.text());
     if (hosted_.contains(uid.text()) || leaving_) co_return;
@@ -244,7 +244,7 @@ Task<void> ExpertHost::adopt_late_offers() {
             if (hosted == hosted_.end() || !hosted->second.asked ||
                 !hosted->second.asked->insert(room.server).second)
                 continue;
-            const auto turn = co_await in_.take(node_.clock, within(turn_max));
+            const auto turn = co_await in_.acquire(node_.clock, within(turn_max));
             const auto backend = server_.batcher().find(uid);
             if (!turn || !backend || !has_memory()) continue;
             const Published offered = co_await offer_of(room.server, uid, backend->updates());

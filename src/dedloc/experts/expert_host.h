@@ -73,7 +73,7 @@ struct HostCounts {
 };
 
 // A server saw this when it looked for work.
-struct GridLook {
+struct GridSurvey {
     bool looked = false;
     std::size_t elsewhere = 0;  // experts that others serve
     std::size_t missing = 0;    // that nobody serves
@@ -105,7 +105,7 @@ class ExpertHost {
     const ExpertServer& server() const { return server_; }
     Directory& directory() { return directory_; }
     const HostCounts& counts() const { return counts_; }
-    const GridLook& grid() const { return grid_; }
+    const GridSurvey& grid() const { return grid_; }
     std::size_t hosted() const { return hosted_.size(); }
     std::size_t kept() const { return kept_.all().size(); }
 
@@ -125,7 +125,7 @@ class ExpertHost {
     Task<void> open_for_work();
     Task<void> declare_all_the_time();
     Task<void> declare();
-    Task<void> look_for_work();
+    Task<void> find_work();
     Task<void> take_over_missing();
     Task<std::vector<ServerRoom>> servers();
     Task<void> begin(ExpertUid uid);
@@ -173,7 +173,7 @@ class ExpertHost {
     std::vector<ServerRoom> known_servers_;
     std::uint64_t calls_before_ = 0;
     HostCounts counts_;
-    GridLook grid_;
+    GridSurvey grid_;
     Turns in_;      // an expert or a copy that is taken
     Turns out_;     // a snapshot that is given
     Turns offers_;  // a copy that is read for who asked for it

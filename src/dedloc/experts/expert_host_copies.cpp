@@ -61,7 +61,7 @@ Task<ExpertHost::Published> ExpertHost::take_snapshot(std::string uid) {
 
 // True when a keeper has it. With take_over: when one serves it now.
 Task<bool> ExpertHost::send_snapshot(std::string uid, bool take_over, TimePoint deadline) {
-    const auto turn = co_await out_.take(node_.clock, deadline);
+    const auto turn = co_await out_.acquire(node_.clock, deadline);
     if (!turn) co_return false;
     const Published published = co_await take_snapshot(uid);
     if (!published) co_return false;
@@ -147,7 +147,7 @@ Task<Result<Bytes>> ExpertHost::on_keep(PeerId from, Bytes bytes) {
     if (!named.front() || !*named.front() || **named.front() != from)
         co_return make_error(
             ErrorKind::denied, "the table does not say that you serve {}", uid.text());
-    const auto turn = co_await in_.take(node_.clock, within(keep_turn_max));
+    const auto turn = co_await in_.acquire(node_.clock, within(keep_turn_max));
     if (!turn || !has_memory())
         co_return make_error(ErrorKind::overloaded, "no memory for another copy now");
     auto state = co_await fetch(from, request.root);
@@ -190,7 +190,7 @@ Task<Result<Bytes>> ExpertHost::on_offer(PeerId, Bytes bytes) {
     DEDLOC_CO_TRY(const OfferRequest request, wire::decode<OfferRequest>(bytes));
     OfferResponse response;
     if (!kept_.find(request.uid)) co_return wire::encode(response);
-    const auto turn = co_await offers_.take(node_.clock, within(ask_max));
+    const auto turn = co_await offers_.acquire(node_.clock, within(ask_max));
     if (!turn || !has_memory())
         co_return make_error(ErrorKind::overloaded, "no memory to read a copy now");
     if (const Kept* kept = kept_.find(request.uid)) {
@@ -306,7 +306,7 @@ Task<void> ExpertHost::rescue(std::string uid) {
     const auto rank = std::min<std::ptrdiff_t>(place - order.begin(), 4);
     // One period for each that comes before us.
     if (kept->silent < options_.silent_max + static_cast<int>(rank)) co_return;
-    const auto turn = co_await in_.take(node_.clock, within(options_.watch_period));
+    const auto turn = co_await in_.acquire(node_.clock, within(options_.watch_period));
     kept = kept_.find(uid);
     if (!turn || !kept || hosted_.contains(uid) || !may_serve_another()) co_return;
     const std::uint64_t lost = kept->last_updates - std::min(kept->last_updates, kept->updates);

@@ -122,7 +122,7 @@ class Grid {
         }
         return good_count;
     }
-    // Its process ends without leaving; another one begins in the same folder.
+    // The server's process ends without leaving; another one begins in the same folder.
     void begin_again(std::size_t i, const HostOptions& options = make_options()) {
         sim::SimNode& node = servers[i]->node;
         servers[i].reset();
@@ -161,7 +161,7 @@ TEST(ExpertHost, servers_share_a_new_grid_and_every_expert_answers) {
     EXPECT_EQ(grid.train_all(), 16u);
 }
 
-// Their records expire by the time of the table, whatever their own clocks show.
+// Servers' records expire by the time of the table, whatever their own clocks show.
 TEST(ExpertHost, servers_whose_clocks_are_wrong_serve_and_are_found_as_others_are) {
     Grid grid(4, Grid::make_options(), {-20s, 20s, -3600s});
     grid.world.run_for(std::chrono::seconds(40));
@@ -307,7 +307,7 @@ TEST(Placement, fills_servers_in_proportion_and_moves_little_when_one_goes) {
 Task<void> look_at(Grid& grid, GridSeen& seen) {
     testing::Machine& client = *grid.client;
     const TimePoint deadline = client.node.clock().now() + std::chrono::seconds(10);
-    seen = co_await look_at_grid(
+    seen = co_await survey_grid(
         client.node.host(), client.table, client.directory, grid.grid, deadline);
 }
 

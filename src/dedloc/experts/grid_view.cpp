@@ -47,11 +47,11 @@ Task<void> ask_server(p2p::Host& host,
 
 }  // namespace
 
-Task<GridSeen> look_at_grid(p2p::Host& host,
-                            dht::DhtNode& table,
-                            Directory& directory,
-                            ExpertGrid grid,
-                            TimePoint deadline) {
+Task<GridSeen> survey_grid(p2p::Host& host,
+                           dht::DhtNode& table,
+                           Directory& directory,
+                           ExpertGrid grid,
+                           TimePoint deadline) {
     GridSeen seen;
     const auto stored = co_await table.get(servers_key(grid), dht::Freshness::latest, deadline);
     if (stored && *stored) seen.servers = servers_from(**stored);

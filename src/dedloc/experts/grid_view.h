@@ -38,10 +38,10 @@ struct GridSeen {
 dht::DhtId servers_key(const ExpertGrid& grid);
 std::vector<ServerSeen> servers_from(const dht::Stored& stored);
 
-Task<GridSeen> look_at_grid(p2p::Host& host,
-                            dht::DhtNode& table,
-                            Directory& directory,
-                            ExpertGrid grid,
-                            TimePoint deadline);
+Task<GridSeen> survey_grid(p2p::Host& host,
+                           dht::DhtNode& table,
+                           Directory& directory,
+                           ExpertGrid grid,
+                           TimePoint deadline);
 
 }  // namespace dedloc::experts

@@ -22,7 +22,7 @@ Tensor gathered(const Tensor& from, const std::vector<std::size_t>& rows) {
 }
 
 // Softmax over the scores of the terms, kept in `weight`.
-void normalise(std::vector<RemoteMixture::Passed::Term>& terms) {
+void normalise(std::vector<MixtureClient::Passed::Term>& terms) {
     double top = terms.front().weight;
     for (const auto& term : terms) top = std::max(top, term.weight);
     double sum = 0;
@@ -42,21 +42,21 @@ struct Timing {
 
 }  // namespace
 
-bool RemoteMixture::Passed::any_lost() const {
+bool MixtureClient::Passed::any_lost() const {
     return std::find(lost.begin(), lost.end(), true) != lost.end();
 }
 
-bool RemoteMixture::Passed::all_lost() const {
+bool MixtureClient::Passed::all_lost() const {
     return std::find(lost.begin(), lost.end(), false) == lost.end();
 }
 
-RemoteMixture::RemoteMixture(p2p::Host& host,
+MixtureClient::MixtureClient(p2p::Host& host,
                              Directory& directory,
                              RemoteExperts& remote,
                              MixtureOptions options)
     : host_(host), directory_(directory), remote_(remote), options_(std::move(options)) {}
 
-std::vector<RemoteMixture::Share> RemoteMixture::shares_of(
+std::vector<MixtureClient::Share> MixtureClient::shares_of(
     const Tensor& inputs, const std::vector<std::vector<Chosen>>& chosen) const {
     std::map<ExpertUid, std::size_t> index;
     std::vector<Share> shares;
@@ -71,7 +71,7 @@ std::vector<RemoteMixture::Share> RemoteMixture::shares_of(
 }
 
 // Nobody rests without a substitute: the only server of a grid is asked whatever it did.
-void RemoteMixture::leave_out_resting(std::vector<Share>& shares, std::size_t rows_count) const {
+void MixtureClient::leave_out_resting(std::vector<Share>& shares, std::size_t rows_count) const {
     std::vector<std::size_t> others(rows_count);
     for (Share& share : shares) {
         share.left_out = remote_.rests(share.location.server);
@@ -85,7 +85,7 @@ void RemoteMixture::leave_out_resting(std::vector<Share>& shares, std::size_t ro
     for (Share& share : shares) share.left_out = false;
 }
 
-Task<void> RemoteMixture::call_forward(Share* share) {
+Task<void> MixtureClient::call_forward(Share* share) {
     ++counts_.calls;
     if (share->left_out) {
         ++counts_.failed;
@@ -104,7 +104,7 @@ Task<void> RemoteMixture::call_forward(Share* share) {
     share->answered = true;
 }
 
-Task<Result<RemoteMixture::Passed>> RemoteMixture::forward(Tensor inputs,
+Task<Result<MixtureClient::Passed>> MixtureClient::forward(Tensor inputs,
                                                            std::vector<GridScores> scores) {
     DEDLOC_CHECK(scores.size() == inputs.rows() && inputs.rows() > 0);
     const Timing timing{host_.clock(), counts_.longest};
@@ -156,7 +156,7 @@ Task<Result<RemoteMixture::Passed>> RemoteMixture::forward(Tensor inputs,
     co_return passed;
 }
 
-Task<void> RemoteMixture::call_backward(Share* share,
+Task<void> MixtureClient::call_backward(Share* share,
                                         Tensor gradients,
                                         Tensor* result,
                                         bool* answered) {
@@ -175,7 +175,7 @@ Task<void> RemoteMixture::call_backward(Share* share,
     *answered = true;
 }
 
-Task<RemoteMixture::Gradients> RemoteMixture::backward(Passed passed, Tensor output_gradients) {
+Task<MixtureClient::Gradients> MixtureClient::backward(Passed passed, Tensor output_gradients) {
     const Timing timing{host_.clock(), counts_.longest};
     const std::size_t width = passed.outputs.row_elements();
     Gradients gradients;

@@ -1,4 +1,4 @@
-// RemoteMixture: a layer of a network whose experts live on other machines.
+// MixtureClient: a layer of a network whose experts live on other machines.
 //
 // Per row the gate gives scores of the grid's coordinates; the `best` experts of a beam search are
 // called side by side, each once with all rows that chose it. Who has not answered by its deadline,
@@ -45,9 +45,9 @@ struct MixtureCounts {
     Duration longest{0};  // a forward or backward pass took
 };
 
-class RemoteMixture {
+class MixtureClient {
   public:
-    RemoteMixture(p2p::Host& host,
+    MixtureClient(p2p::Host& host,
                   Directory& directory,
                   RemoteExperts& remote,
                   MixtureOptions options);

@@ -117,18 +117,18 @@ struct Reference {
 };
 
 struct Pass2 {
-    Result<RemoteMixture::Passed> passed = RemoteMixture::Passed();
-    RemoteMixture::Gradients gradients;
+    Result<MixtureClient::Passed> passed = MixtureClient::Passed();
+    MixtureClient::Gradients gradients;
 };
 
-Task<void> forward_and_back(RemoteMixture& mixture,
+Task<void> forward_and_back(MixtureClient& mixture,
                             Tensor inputs,
                             std::vector<GridScores> scores,
                             std::optional<Tensor> outer,
                             Pass2& out) {
     out.passed = co_await mixture.forward(std::move(inputs), std::move(scores));
     if (!outer || !out.passed) co_return;
-    RemoteMixture::Passed copy = *out.passed;
+    MixtureClient::Passed copy = *out.passed;
     out.gradients = co_await mixture.backward(std::move(copy), *std::move(outer));
 }
 
@@ -140,7 +140,7 @@ MixtureOptions two_by_three(std::size_t best) {
     return options;
 }
 
-TEST(RemoteMixture, equals_the_same_layer_in_one_process) {
+TEST(MixtureClient, equals_the_same_layer_in_one_process) {
     Swarm swarm(4);
     const MixtureOptions options = two_by_three(3);
     swarm.serve(options.grid, small_expert(), 3);
@@ -148,7 +148,7 @@ TEST(RemoteMixture, equals_the_same_layer_in_one_process) {
     for (const ExpertUid& uid : options.grid.all())
         reference.experts[uid] = std::make_unique<FfnExpert>(uid, small_expert());
     Machine& client = *swarm.machines[3];
-    RemoteMixture mixture(client.node.host(), client.directory, client.remote, options);
+    MixtureClient mixture(client.node.host(), client.directory, client.remote, options);
     Random random(5);
     const Tensor inputs = random_tensor(random, 10, 8);
     std::vector<GridScores> scores;
@@ -162,7 +162,7 @@ TEST(RemoteMixture, equals_the_same_layer_in_one_process) {
     EXPECT_FALSE(out.passed->any_lost());
 }
 
-TEST(RemoteMixture, gradients_are_the_slopes_of_the_outputs) {
+TEST(MixtureClient, gradients_are_the_slopes_of_the_outputs) {
     Swarm swarm(4);
     const MixtureOptions options = two_by_three(6);
     FfnOptions expert = small_expert();
@@ -172,7 +172,7 @@ TEST(RemoteMixture, gradients_are_the_slopes_of_the_outputs) {
     for (const ExpertUid& uid : options.grid.all())
         reference.experts[uid] = std::make_unique<FfnExpert>(uid, expert);
     Machine& client = *swarm.machines[3];
-    RemoteMixture mixture(client.node.host(), client.directory, client.remote, options);
+    MixtureClient mixture(client.node.host(), client.directory, client.remote, options);
     Random random(5);
     const Tensor inputs = random_tensor(random, 2, 8);
     const Tensor outer = random_tensor(random, 2, 8);
@@ -209,12 +209,12 @@ TEST(RemoteMixture, gradients_are_the_slopes_of_the_outputs) {
         }
 }
 
-TEST(RemoteMixture, goes_on_with_the_experts_that_answer_within_their_deadlines) {
+TEST(MixtureClient, goes_on_with_the_experts_that_answer_within_their_deadlines) {
     Swarm swarm(4);
     const MixtureOptions options = two_by_three(6);
     swarm.serve(options.grid, small_expert(), 3);
     Machine& client = *swarm.machines[3];
-    RemoteMixture mixture(client.node.host(), client.directory, client.remote, options);
+    MixtureClient mixture(client.node.host(), client.directory, client.remote, options);
     Random random(5);
     std::vector<GridScores> scores(4, random_scores(random, options.grid));
     Pass2 out;
@@ -240,12 +240,12 @@ TEST(RemoteMixture, goes_on_with_the_experts_that_answer_within_their_deadlines)
 }
 
 // A second and a half of silence must not cost half a minute.
-TEST(RemoteMixture, the_only_server_of_a_grid_is_asked_again_at_once_after_a_pause) {
+TEST(MixtureClient, the_only_server_of_a_grid_is_asked_again_at_once_after_a_pause) {
     Swarm swarm(2);
     const MixtureOptions options = two_by_three(4);
     swarm.serve(options.grid, small_expert(), 1);
     Machine& client = *swarm.machines[1];
-    RemoteMixture mixture(client.node.host(), client.directory, client.remote, options);
+    MixtureClient mixture(client.node.host(), client.directory, client.remote, options);
     Random random(5);
     std::vector<GridScores> scores(8, random_scores(random, options.grid));
     const auto lost = [&] {
@@ -264,12 +264,12 @@ TEST(RemoteMixture, the_only_server_of_a_grid_is_asked_again_at_once_after_a_pau
 }
 
 // As long as others answer for most rows, one that failed is left alone.
-TEST(RemoteMixture, a_server_that_failed_rests_while_others_answer_for_it) {
+TEST(MixtureClient, a_server_that_failed_rests_while_others_answer_for_it) {
     Swarm swarm(4);
     const MixtureOptions options = two_by_three(6);
     swarm.serve(options.grid, small_expert(), 3);
     Machine& client = *swarm.machines[3];
-    RemoteMixture mixture(client.node.host(), client.directory, client.remote, options);
+    MixtureClient mixture(client.node.host(), client.directory, client.remote, options);
     Random random(5);
     std::vector<GridScores> scores(4, random_scores(random, options.grid));
     const auto pass = [&] {
@@ -289,11 +289,11 @@ TEST(RemoteMixture, a_server_that_failed_rests_while_others_answer_for_it) {
     swarm.machines[1]->node.thaw();
 }
 
-TEST(RemoteMixture, rows_without_answers_are_zeros_and_said_to_be_lost) {
+TEST(MixtureClient, rows_without_answers_are_zeros_and_said_to_be_lost) {
     Swarm swarm(2);
     const MixtureOptions options = two_by_three(2);
     Machine& client = *swarm.machines[1];
-    RemoteMixture mixture(client.node.host(), client.directory, client.remote, options);
+    MixtureClient mixture(client.node.host(), client.directory, client.remote, options);
     Random random(5);
     std::vector<GridScores> scores(3, random_scores(random, options.grid));
     Pass2 out;

@@ -26,8 +26,9 @@ struct ServerRoom {
 // Servers by their rank for one expert, first the one that comes first.
 std::vector<PeerId> ranked(const std::string& uid, const std::vector<PeerId>& servers);
 
-// Whom each of `missing` falls to; those for whom nobody has room are not in it. `experts_count`:
-// of the whole grid: nobody takes more than its share of them while others have room.
+// The server that each of `missing` falls to; experts for which nobody has room are not in it.
+// `experts_count`: of the whole grid: nobody takes more than its share of them while others have
+// room.
 std::map<ExpertUid, PeerId> assign(const std::vector<ExpertUid>& missing,
                                    std::vector<ServerRoom> servers,
                                    std::uint64_t experts_count);

@@ -10,7 +10,7 @@ namespace dedloc::experts {
 RemoteExperts::RemoteExperts(p2p::Host& host, Random random, RemoteLimits limits)
     : host_(host), random_(random), limits_(limits) {}
 
-Duration RemoteExperts::patience(const Location& expert, Pass pass) const {
+Duration RemoteExperts::timeout(const Location& expert, Pass pass) const {
     const auto pace = paces_.find(Key(expert.server, expert.uid.text()));
     const Duration took =
         pace == paces_.end() ? Duration(0) : pace->second.took[static_cast<std::size_t>(pass)];
@@ -26,7 +26,7 @@ bool RemoteExperts::rests(const PeerId& server) const {
 
 void RemoteExperts::let_rest(const PeerId& server, TimePoint begun) {
     Rest& rest = rests_[server];
-    // It was on its way when the last failure was noticed: of the same incident.
+    // The call was on its way when the last failure was noticed: of the same incident.
     if (rest.incidents > 0 && begun <= rest.noticed) return;
     rest.noticed = host_.clock().now();
     rest.incidents = std::min(rest.incidents + 1, 10);
@@ -113,7 +113,7 @@ Task<Result<std::vector<Tensor>>> RemoteExperts::call(Location expert,
                                                       std::vector<Tensor> tensors,
                                                       std::uint64_t request_id) {
     const TimePoint begun = host_.clock().now();
-    const Duration may_take = patience(expert, pass);
+    const Duration may_take = timeout(expert, pass);
     const TimePoint deadline = begun + may_take;
     DEDLOC_CO_TRY(const ExpertSchema schema, co_await this->schema(expert, deadline));
     const bool is_forward = pass == Pass::forward;
@@ -122,7 +122,7 @@ Task<Result<std::vector<Tensor>>> RemoteExperts::call(Location expert,
     wire::ExpertRequest request;
     request.uid = expert.uid.text();
     request.request_id = request_id;
-    request.patience_ms = static_cast<std::uint64_t>(
+    request.timeout_ms = static_cast<std::uint64_t>(
         std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::milliseconds>(may_take).count()));
     DEDLOC_CO_TRY(request.tensors, write_tensors(specs, tensors));
     tensors.clear();
@@ -198,7 +198,7 @@ Task<Result<std::vector<wire::RuntimeTensor>>> RemoteExperts::stream(PeerId serv
             wire::ExpertRequest part;
             part.uid = request.uid;
             part.request_id = request.request_id;
-            part.patience_ms = request.patience_ms;
+            part.timeout_ms = request.timeout_ms;
             part.tensors.push_back(std::move(piece));
             Bytes message = wire::encode(part);
             DEDLOC_CO_TRY_VOID(co_await stream->write(std::move(message)));

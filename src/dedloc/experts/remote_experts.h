@@ -61,8 +61,8 @@ class RemoteExperts {
                                                std::vector<Tensor> output_gradients);
 
     // How long a call may take now.
-    Duration patience(const Location& expert, Pass pass) const;
-    // It failed a moment ago: better not to ask it.
+    Duration timeout(const Location& expert, Pass pass) const;
+    // The server failed a moment ago: better not to ask it.
     bool rests(const PeerId& server) const;
     const std::map<PeerId, ServerRecord>& records() const { return records_; }
 

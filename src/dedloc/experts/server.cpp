@@ -91,12 +91,12 @@ Task<Result<Bytes>> ExpertServer::on_call(Pass pass, PeerId from, Bytes bytes) {
     DEDLOC_CO_TRY(const Batcher::Hold held, batcher_.hold(bytes.size()));
     DEDLOC_CO_TRY(wire::ExpertRequest asked, wire::decode<wire::ExpertRequest>(bytes));
     bytes = Bytes();
-    Request request{.from = std::move(from),
-                    .uid = std::move(asked.uid),
-                    .tensors = std::move(asked.tensors),
-                    .id = asked.request_id,
-                    .patience = std::chrono::milliseconds(
-                        std::min<std::uint64_t>(asked.patience_ms, 3'600'000))};
+    Request request{
+        .from = std::move(from),
+        .uid = std::move(asked.uid),
+        .tensors = std::move(asked.tensors),
+        .id = asked.request_id,
+        .timeout = std::chrono::milliseconds(std::min<std::uint64_t>(asked.timeout_ms, 3'600'000))};
     auto tensors = co_await answer(pass, std::move(request));
     if (!tensors) co_return std::move(tensors).error();
     wire::ExpertResponse response;
@@ -120,8 +120,8 @@ Task<Result<ExpertServer::Request>> ExpertServer::read_stream(p2p::MessageStream
         if (first) {
             request.uid = std::move(part.uid);
             request.id = part.request_id;
-            request.patience =
-                std::chrono::milliseconds(std::min<std::uint64_t>(part.patience_ms, 3'600'000));
+            request.timeout =
+                std::chrono::milliseconds(std::min<std::uint64_t>(part.timeout_ms, 3'600'000));
         } else if (part.uid != request.uid) {
             co_return make_error(ErrorKind::bad_input, "one call names two experts");
         }
@@ -175,10 +175,10 @@ Task<Result<std::vector<wire::RuntimeTensor>>> ExpertServer::answer(Pass pass, R
     Result<Tensors> computed = Tensors();
     if (pass == Pass::backward && request.id != 0) {
         ReplyKey key(request.from, request.uid, request.id);
-        computed = co_await apply_once(std::move(key), *std::move(tensors), request.patience);
+        computed = co_await apply_once(std::move(key), *std::move(tensors), request.timeout);
     } else {
         computed = co_await batcher_.submit(
-            pass, request.from, request.uid, *std::move(tensors), request.patience);
+            pass, request.from, request.uid, *std::move(tensors), request.timeout);
     }
     if (!computed) co_return std::move(computed).error();
     co_return write_tensors(pass == Pass::forward ? schema.outputs : schema.inputs, *computed);
@@ -186,7 +186,7 @@ Task<Result<std::vector<wire::RuntimeTensor>>> ExpertServer::answer(Pass pass, R
 
 Task<Result<ExpertServer::Tensors>> ExpertServer::apply_once(ReplyKey key,
                                                              Tensors tensors,
-                                                             Duration patience) {
+                                                             Duration timeout) {
     std::shared_ptr<Reply> reply;
     if (const auto found = replies_.find(key); found != replies_.end()) {
         ++counts_.repeated;
@@ -196,16 +196,16 @@ Task<Result<ExpertServer::Tensors>> ExpertServer::apply_once(ReplyKey key,
         replies_.emplace(key, reply);
         reply_order_.push_back(key);
         forget_replies();
-        scope_.spawn("apply a backward call", apply(reply, std::move(tensors), patience));
+        scope_.spawn("apply a backward call", apply(reply, std::move(tensors), timeout));
     }
     co_await reply->done.wait();
     co_return *reply->result;
 }
 
-Task<void> ExpertServer::apply(std::shared_ptr<Reply> reply, Tensors tensors, Duration patience) {
+Task<void> ExpertServer::apply(std::shared_ptr<Reply> reply, Tensors tensors, Duration timeout) {
     const PeerId from = std::get<0>(reply->key);
     const std::string uid = std::get<1>(reply->key);
-    auto result = co_await batcher_.submit(Pass::backward, from, uid, std::move(tensors), patience);
+    auto result = co_await batcher_.submit(Pass::backward, from, uid, std::move(tensors), timeout);
     reply->result.emplace(std::move(result));
     reply->done.set();
     const auto found = replies_.find(reply->key);
@@ -225,7 +225,7 @@ void ExpertServer::forget_replies() {
         const auto found = replies_.find(reply_order_.front());
         reply_order_.pop_front();
         if (found == replies_.end()) continue;
-        // One that is still computed has no bytes yet; whoever waits for it holds it.
+        // A reply that is still computed has no bytes yet; its waiting caller holds it.
         reply_bytes_ -= found->second->bytes;
         replies_.erase(found);
     }

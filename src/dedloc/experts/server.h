@@ -69,7 +69,7 @@ class ExpertServer {
         std::string uid;
         std::vector<wire::RuntimeTensor> tensors;
         std::uint64_t id = 0;
-        Duration patience{0};
+        Duration timeout{0};
     };
 
     Task<Result<Bytes>> on_info(PeerId from, Bytes request);
@@ -78,8 +78,8 @@ class ExpertServer {
     Task<Result<Request>> read_stream(p2p::MessageStream& stream, Batcher::Hold* held);
     // The answer's messages, compressed as the schema says.
     Task<Result<std::vector<wire::RuntimeTensor>>> answer(Pass pass, Request request);
-    Task<Result<Tensors>> apply_once(ReplyKey key, Tensors tensors, Duration patience);
-    Task<void> apply(std::shared_ptr<Reply> reply, Tensors tensors, Duration patience);
+    Task<Result<Tensors>> apply_once(ReplyKey key, Tensors tensors, Duration timeout);
+    Task<void> apply(std::shared_ptr<Reply> reply, Tensors tensors, Duration timeout);
     void forget_replies();
 
     p2p::Host& host_;

@@ -183,7 +183,7 @@ TEST(ExpertServer, calls_that_wait_are_computed_in_one_batch_oldest_first) {
     EXPECT_LE(swarm.machines[0]->server.batcher().counts().batches, 3u);
 }
 
-// One that trains the expert towards `target`, and what it is off by now.
+// A call that trains the expert towards `target`, and what it is off by now.
 double train_once(Swarm& swarm, std::size_t member, const Tensor& inputs, const Tensor& target) {
     Answer answer = std::vector<Tensor>();
     swarm.world.run_task(forward(*swarm.machines[member], only_expert(swarm), inputs, answer));
@@ -291,13 +291,13 @@ TEST(RemoteExperts, a_server_that_dies_costs_one_deadline_and_rests_then) {
     for (int i = 0; i < 5; ++i)
         swarm.world.run_task(forward(client, expert, random_tensor(random, 2, 8), answer));
     ASSERT_TRUE(answer);
-    const Duration patience = client.remote.patience(expert, Pass::forward);
-    EXPECT_LT(patience, std::chrono::seconds(1));
+    const Duration timeout = client.remote.timeout(expert, Pass::forward);
+    EXPECT_LT(timeout, std::chrono::seconds(1));
     swarm.machines[0]->node.lose_machine();
     const TimePoint begun = swarm.world.now();
     swarm.world.run_task(forward(client, expert, random_tensor(random, 2, 8), answer));
     EXPECT_FALSE(answer);
-    EXPECT_LE(swarm.world.now() - begun, patience + std::chrono::milliseconds(50));
+    EXPECT_LE(swarm.world.now() - begun, timeout + std::chrono::milliseconds(50));
     EXPECT_TRUE(client.remote.rests(expert.server));
     EXPECT_EQ(client.remote.records().at(expert.server).late, 1u);
 }

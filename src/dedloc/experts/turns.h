@@ -1,6 +1,6 @@
 // Turns: something that is done by one at a time, as memory holds no two.
 //
-//   const auto turn = co_await turns.take(clock, deadline);
+//   const auto turn = co_await turns.acquire(clock, deadline);
 //   if (!turn) ...   // the deadline came first
 //
 // Thread: one executor. Lifetime: the Turns outlives every Turn. Cancel: leaves nothing behind.
@@ -31,7 +31,7 @@ class Turns {
 
     explicit Turns(runtime::Executor executor) : free_(executor) {}
 
-    Task<std::optional<Turn>> take(runtime::Clock& clock, TimePoint deadline) {
+    Task<std::optional<Turn>> acquire(runtime::Clock& clock, TimePoint deadline) {
         while (taken_) {
             const bool in_time = co_await free_.wait_until(clock, deadline);
             if (!in_time) co_return std::nullopt;

@@ -39,7 +39,7 @@ std::size_t UpdateGuard::active(const UpdateLimits& limits, TimePoint now) const
     }));
 }
 
-UpdateGuard::Verdict UpdateGuard::judge(const UpdateLimits& limits,
+UpdateGuard::Verdict UpdateGuard::check(const UpdateLimits& limits,
                                         const PeerId& member,
                                         std::size_t rows,
                                         TimePoint now) const {
@@ -65,7 +65,7 @@ void UpdateGuard::note(const UpdateLimits& limits,
                        const Applied& update) {
     // A gradient that changed nothing says nothing of what is usual.
     if (!update.applied) return;
-    const double limit = judge(limits, id, rows, now).norm_max;
+    const double limit = check(limits, id, rows, now).norm_max;
     if (members_.size() >= limits.members_max && !members_.contains(id))
         members_.erase(std::ranges::min_element(
             members_, {}, [](const auto& entry) { return entry.second.heard; }));

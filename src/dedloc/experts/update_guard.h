@@ -48,7 +48,7 @@ class UpdateGuard {
         double norm = 0;  // of the gradient, as it came
     };
 
-    Verdict judge(const UpdateLimits& limits,
+    Verdict check(const UpdateLimits& limits,
                   const PeerId& member,
                   std::size_t rows,
                   TimePoint now) const;

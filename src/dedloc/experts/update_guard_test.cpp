@@ -16,7 +16,7 @@ class UpdateGuardTest : public ::testing::Test {
     }
     // A gradient of that norm a root of rows; true if it was applied.
     bool send(std::size_t member, double norm, std::size_t rows = 16) {
-        const auto verdict = guard.judge(limits, members[member], rows, now);
+        const auto verdict = guard.check(limits, members[member], rows, now);
         const double length = norm * std::sqrt(static_cast<double>(rows));
         guard.note(limits, members[member], rows, now, {verdict.applies, length});
         applied_norm = std::min(length, verdict.norm_max);

@@ -68,7 +68,7 @@ std::vector<std::string> peer_words(const Fleet& fleet) {
 std::vector<std::string> host_words(const Fleet& fleet, std::string_view published) {
     std::vector<std::string> words{
         "--listen", fmt::format("0.0.0.0:{}", fleet.port), "--publish", std::string(published)};
-    // It stands where nothing is taken away.
+    // The file stands where nothing is taken away.
     Fleet without = fleet;
     without.preemption_notice.clear();
     for (std::string& word : peer_words(without)) words.push_back(std::move(word));

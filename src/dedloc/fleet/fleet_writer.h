@@ -41,7 +41,7 @@ Result<std::vector<FleetText>> write_fleet(const FleetKind& kind, Fleet fleet);
 
 // Words after `dedloc join STRING` and `dedloc host RUNFILE` that every kind has.
 std::vector<std::string> peer_words(const Fleet& fleet);
-// Those of a host on top.
+// The options of a host on top.
 std::vector<std::string> host_words(const Fleet& fleet, std::string_view published);
 
 Result<std::vector<FleetText>> write_slurm(const Fleet& fleet);

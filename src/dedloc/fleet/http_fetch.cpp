@@ -34,9 +34,9 @@ Result<HttpAnswer> HttpFetch::fetch(const HttpRequest& request) {
     httplib::Client client(request.address);
     if (!client.is_valid())
         return make_error(ErrorKind::bad_input, "{} is no address", request.address);
-    client.set_connection_timeout(http_patience_s);
-    client.set_read_timeout(http_patience_s);
-    client.set_write_timeout(http_patience_s);
+    client.set_connection_timeout(http_timeout_s);
+    client.set_read_timeout(http_timeout_s);
+    client.set_write_timeout(http_timeout_s);
     client.set_follow_location(false);
     {
         const std::lock_guard lock(mutex_);

@@ -1,7 +1,7 @@
 // One HTTP request, for the few words that a cloud's metadata service says: no redirect is
 // followed, no proxy asked, an answer is short and comes soon.
 //
-// Thread: fetch() one at a time; stop() any. Blocks for http_patience_s at most in each of connect,
+// Thread: fetch() one at a time; stop() any. Blocks for http_timeout_s at most in each of connect,
 // write and read. Errors: bad_input (the address), peer_gone (no answer), peer_broke_protocol (too
 // long an answer), cancelled (stop()).
 
@@ -16,7 +16,7 @@
 namespace dedloc::fleet {
 
 inline constexpr std::size_t http_body_bytes_max = 64 * 1024;
-inline constexpr int http_patience_s = 2;
+inline constexpr int http_timeout_s = 2;
 
 struct HttpRequest {
     std::string address{};  // http://169.254.169.254, without a path

@@ -52,7 +52,7 @@ class AwsSource final : public NoticeSource {
     AwsSource(std::string address, Fetch fetch)
         : address_(std::move(address)), fetch_(std::move(fetch)) {}
 
-    Notice look() override {
+    Notice poll() override {
         DEDLOC_TRY(HttpAnswer answer, ask());
         if (answer.status == http_unauthorized) {  // the token has ended
             token_.clear();
@@ -101,7 +101,7 @@ class GcpSource final : public NoticeSource {
     GcpSource(std::string address, Fetch fetch)
         : address_(std::move(address)), fetch_(std::move(fetch)) {}
 
-    Notice look() override {
+    Notice poll() override {
         const HttpRequest wish{.address = address_,
                                .path = "/computeMetadata/v1/instance/preempted",
                                .headers = {{"Metadata-Flavor", "Google"}}};
@@ -124,7 +124,7 @@ class AzureSource final : public NoticeSource {
     AzureSource(std::string address, Fetch fetch)
         : address_(std::move(address)), fetch_(std::move(fetch)) {}
 
-    Notice look() override {
+    Notice poll() override {
         if (name_.empty()) {
             const HttpRequest wish =
                 request("/metadata/instance/compute/name?api-version=2021-02-01&format=text");
@@ -173,7 +173,7 @@ class UrlSource final : public NoticeSource {
     UrlSource(HttpRequest request, Fetch fetch)
         : request_(std::move(request)), fetch_(std::move(fetch)) {}
 
-    Notice look() override {
+    Notice poll() override {
         DEDLOC_TRY(const HttpAnswer answer, fetch_(request_));
         if (answer.status == http_no_content || answer.status == http_not_found)
             return std::optional<std::string>();
@@ -191,7 +191,7 @@ class FileSource final : public NoticeSource {
   public:
     explicit FileSource(std::string path) : path_(std::move(path)) {}
 
-    Notice look() override {
+    Notice poll() override {
         std::error_code error;
         if (std::filesystem::exists(path_, error))
             return std::optional(fmt::format("{} is there: this machine is taken", path_));

@@ -12,7 +12,7 @@
 // Sources: the clouds' manuals (EC2 "Spot Instance interruption notices", Compute Engine
 // "Preemptible VM instances", Azure "Scheduled Events for Linux VMs").
 // Errors: bad_input (the words mean nothing), HttpFetch's, peer_broke_protocol (an answer that is
-// none of theirs). Thread: one at a time; look() blocks as HttpFetch does.
+// none of theirs). Thread: one at a time; poll() blocks as HttpFetch does.
 
 #pragma once
 #include <functional>
@@ -38,7 +38,7 @@ class NoticeSource {
   public:
     virtual ~NoticeSource() = default;
     // The notice, for people; none: the machine stays.
-    virtual Result<std::optional<std::string>> look() = 0;
+    virtual Result<std::optional<std::string>> poll() = 0;
 };
 std::unique_ptr<NoticeSource> make_notice_source(const NoticePlace& place, Fetch fetch);
 

@@ -31,7 +31,7 @@ struct FakeService {
 };
 
 std::string heard(NoticeSource& source) {
-    const auto seen = source.look();
+    const auto seen = source.poll();
     if (!seen) return "error: " + seen.error().message();
     return seen->value_or("");
 }

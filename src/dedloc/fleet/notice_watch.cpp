@@ -37,7 +37,7 @@ bool NoticeWatch::wait() {
 void NoticeWatch::look_again_and_again() {
     int silences = 0;
     do {
-        const auto seen = source_->look();
+        const auto seen = source_->poll();
         const std::lock_guard lock(mutex_);
         if (ending_) return;
         if (!seen) {

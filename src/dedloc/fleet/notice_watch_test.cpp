@@ -105,7 +105,7 @@ TEST(NoticeWatch, an_answer_without_end_is_refused) {
     EXPECT_NE(problem.find("too great length"), std::string::npos) << problem;
 }
 
-// It takes connections and says nothing.
+// The server takes connections and says nothing.
 TEST(NoticeWatch, ends_at_once_although_a_service_is_silent) {
     const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address{};

@@ -87,7 +87,7 @@ for try in 1 2 3 4 5 6 7 8 9 10; do
     echo "nobody of the run answers (try $try of 10)" >&2
     sleep "${{FLEET_WAIT_S:-60}}"
 done
-# It was asked to leave before the run was over: its place waits for the next machine.
+# The job was asked to leave before the run was over: its place waits for the next machine.
 if [[ $status -eq 0 ]] && grep -Eq '"left": ?true' "$state/end.json"; then
     scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
 fi

@@ -31,7 +31,7 @@ struct ListOptions {
     std::size_t files_max = 1'000'000;
     // The module that warns.
     std::string_view logged_as = "folders";
-    // It ends the sentence about a link to a folder: what its user should do.
+    // The advice ends the sentence about a link to a folder: what its user should do.
     std::string_view link_advice = "put the folder itself there";
     // Links that lie in the folder itself are followed, unless they lead back to it.
     bool follow_links_of_root = false;

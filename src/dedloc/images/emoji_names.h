@@ -21,7 +21,7 @@ struct Emoji {
     bool held_out = false;
 };
 
-// Those that are fully qualified, in the file's order, without names.
+// Emoji that are fully qualified, in the file's order, without names.
 Result<std::vector<Emoji>> parse_emoji_list(std::string_view text);
 
 // Short names by the emoji in UTF-8, without variation selectors, from files of annotations.

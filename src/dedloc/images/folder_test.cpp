@@ -85,7 +85,8 @@ TEST(ImageFolder, says_that_pictures_beside_the_classes_are_left_out) {
     EXPECT_NE(said.find("such as loose.png"), std::string::npos) << said;
 }
 
-// Its header is whole, so opening takes it; whether its pixels are, only decoding can tell.
+// The damaged picture's header is whole, so opening takes it; whether its pixels are, only decoding
+// can tell.
 TEST(ImageFolder, decodes_a_damaged_picture_once) {
     const TemporaryFolder folder;
     Bytes damaged = encode_jpeg(sample_picture(64, 64));

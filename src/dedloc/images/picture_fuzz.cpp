@@ -7,7 +7,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     using namespace dedloc;
     const ByteView file(data, size);
     const auto inspected = images::inspect(file);
-    // The fuzzer's memory and patience end before our limits.
+    // The fuzzer's memory and time end before our limits.
     if (inspected && std::uint64_t{inspected->width} * inspected->height > (1u << 20)) return 0;
     const auto picture = images::decode(file);
     if (!picture) return 0;

@@ -298,10 +298,10 @@ Task<void> BandwidthProbe::take(std::shared_ptr<Filling> filling,
 }
 
 Task<void> BandwidthProbe::watch(std::shared_ptr<Filling> filling) {
-    filling->meter.look(node_.clock.now());
+    filling->meter.observe(node_.clock.now());
     while (goes_on(*filling) && filling->sending > 0) {
         co_await node_.clock.sleep_for(look);
-        filling->meter.look(node_.clock.now());
+        filling->meter.observe(node_.clock.now());
     }
 }
 

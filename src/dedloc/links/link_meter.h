@@ -13,7 +13,7 @@ class LinkMeter {
     // `share`: Throughput's.
     LinkMeter(const p2p::Host& host, double share) : host_(host), up_(share), down_(share) {}
     // The first look begins.
-    void look(TimePoint now) {
+    void observe(TimePoint now) {
         const runtime::Traffic traffic = host_.traffic();
         const runtime::Traffic before = before_.value_or(traffic);
         up_.add(traffic.sent_bytes - before.sent_bytes, now);

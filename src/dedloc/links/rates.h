@@ -67,7 +67,7 @@ inline constexpr double link_busiest_share = 0.25;
 struct LinkRates {
     double upload = 0;
     double download = 0;
-    // That went in all while it was measured.
+    // Bytes that went in all while it was measured.
     std::uint64_t upload_bytes = 0;
     std::uint64_t download_bytes = 0;
 };
@@ -85,8 +85,8 @@ struct LinkRates {
 class LinkEstimate {
   public:
     void round_gave(double bytes_per_s);  // 0: too little to tell
-    // It took no longer than it should have, at the rates that were believed: a link that gave less
-    // waited for others.
+    // The round took no longer than it should have, at the rates that were believed: a link that
+    // gave less waited for others.
     void round_as_planned_gave(double bytes_per_s);
     void probe_gave(double bytes_per_s);
     double bytes_per_s() const;  // 0: not measured yet

@@ -22,8 +22,8 @@ struct Served {
 class ServedLink {
   public:
     // `sent_bytes` since the process began; `talk_per_s`: bytes per second.
-    void look(std::uint64_t sent_bytes, TimePoint now, double talk_per_s) {
-        const double seconds = to_seconds(now - std::exchange(looked_at_, now));
+    void observe(std::uint64_t sent_bytes, TimePoint now, double talk_per_s) {
+        const double seconds = to_seconds(now - std::exchange(polled_at_, now));
         const std::uint64_t before = std::exchange(sent_bytes_, sent_bytes);
         const double talk = talk_per_s * seconds;
         const double bytes = static_cast<double>(sent_bytes - std::min(before, sent_bytes)) - talk;
@@ -38,7 +38,7 @@ class ServedLink {
   private:
     Served since_;
     std::uint64_t sent_bytes_ = 0;
-    TimePoint looked_at_;
+    TimePoint polled_at_;
 };
 
 }  // namespace dedloc::links

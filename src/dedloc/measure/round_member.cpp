@@ -21,9 +21,9 @@ namespace {
 
 using consensus::Base;
 using consensus::Decision;
-using consensus::Plan;
+using consensus::RoundPlan;
 
-constexpr Duration look_interval = 2ms;
+constexpr Duration poll_interval = 2ms;
 constexpr std::uint64_t checked_every = 97;  // element
 constexpr std::uint64_t checked_least = 4096;
 // Encoded parts are at most this long together; old exchanges hold on to a few rounds' worth.
@@ -126,16 +126,16 @@ RoundMember::~RoundMember() = default;
 
 Task<void> RoundMember::start() {
     if (aggregates()) {
-        averaging::Environment context{node_,
-                                       *host_,
-                                       signer_,
-                                       verifier_,
-                                       ledger_,
-                                       parts_,
-                                       *group_,
-                                       *group_,
-                                       *group_,
-                                       options_.round};
+        averaging::RoundEnvironment context{node_,
+                                            *host_,
+                                            signer_,
+                                            verifier_,
+                                            ledger_,
+                                            parts_,
+                                            *group_,
+                                            *group_,
+                                            *group_,
+                                            options_.round};
         aggregator_ = std::make_unique<averaging::Aggregator>(std::move(context));
         ledger_.on_decision([this](const consensus::Link& link) { aggregator_->decided(link); });
         co_await meet();
@@ -165,7 +165,7 @@ Task<void> RoundMember::stop() {
 
 Task<void> RoundMember::probe_line(TimePoint deadline) {
     while (engine_ && !engine_->link().settled() && clock_->now() < deadline)
-        co_await clock_->sleep_for(look_interval);
+        co_await clock_->sleep_for(poll_interval);
 }
 
 double RoundMember::upload_bytes_per_s() const {
@@ -201,11 +201,11 @@ Task<void> RoundMember::meet() {
         host_->add_addresses(peer, {address.substr(0, address.rfind("/p2p/"))});
         // A member that is named later dials, so that each pair has one connection.
         if (rank > options_.rank) continue;
-        Result<PeerId> dialed = co_await host_->dial(address, clock_->now() + options_.patience);
+        Result<PeerId> dialed = co_await host_->dial(address, clock_->now() + options_.timeout);
         need(std::move(dialed));
     }
     while (host_->connected_peers().size() + 1 < options_.size)
-        co_await clock_->sleep_for(look_interval);
+        co_await clock_->sleep_for(poll_interval);
     std::string name = "genesis";
     std::string genesis = co_await read_note(name);
     const Ok started = ledger_.start_from(as_bytes(genesis));
@@ -215,16 +215,16 @@ Task<void> RoundMember::meet() {
 
 Task<void> RoundMember::do_round(std::shared_ptr<const allreduce::RoundInput> input) {
     const std::uint64_t step = ledger_.base().instance.step;
-    const TimePoint deadline = clock_->now() + options_.patience;
+    const TimePoint deadline = clock_->now() + options_.timeout;
     while (ledger_.base().instance.step == step) {
         if (clock_->now() > deadline) throw std::runtime_error("no round came about");
         if (aggregates())
-            co_await clock_->sleep_for(look_interval);
+            co_await clock_->sleep_for(poll_interval);
         else
             co_await engine_->participate(input);
     }
     const Decision decided = decision();
-    plan_ = need(wire::decode<Plan>(decided.plan));
+    plan_ = need(wire::decode<RoundPlan>(decided.plan));
     if (aggregates()) co_return;
     allreduce::PartSources sources{allreduce::peers_of(plan_.members), group_->trainers};
     Result<void> fetched =
@@ -306,12 +306,12 @@ void RoundMember::leave_note(const std::string& name, std::string_view text) con
 }
 
 Task<std::string> RoundMember::read_note(std::string name) const {
-    const TimePoint deadline = clock_->now() + options_.patience;
+    const TimePoint deadline = clock_->now() + options_.timeout;
     for (;;) {
         std::optional<std::string> text = measure::read_note(options_.folder, name);
         if (text) co_return *std::move(text);
         if (clock_->now() > deadline) throw std::runtime_error("nobody wrote " + name);
-        co_await clock_->sleep_for(look_interval);
+        co_await clock_->sleep_for(poll_interval);
     }
 }
 

@@ -33,7 +33,7 @@ struct RoundMemberOptions {
     std::string folder;
     std::string congestion_control;  // of TCP; empty: the system's
     std::size_t threads = 1;         // that encode and decode
-    Duration patience = 120s;        // with the others
+    Duration timeout = 120s;         // with the others
     averaging::RoundOptions round;   // vector_count and codec at least
 };
 
@@ -56,7 +56,7 @@ class RoundMember {
 
     // The decision of the newest round.
     const consensus::Decision& decision() const { return ledger_.newest_commit()->decision; }
-    const consensus::Plan& plan() const { return plan_; }
+    const consensus::RoundPlan& plan() const { return plan_; }
     const Digest& decision_digest() const { return ledger_.base().previous; }
     // Ranks whose contribution is not in every one of the averages, sorted. All members see the
     // same.
@@ -99,7 +99,7 @@ class RoundMember {
     std::unique_ptr<p2p::Host> host_;
     std::unique_ptr<averaging::Coordinator> engine_;
     std::unique_ptr<averaging::Aggregator> aggregator_;  // instead of the engine
-    consensus::Plan plan_;
+    consensus::RoundPlan plan_;
     std::vector<float> average_;
 };
 

@@ -72,7 +72,7 @@ Task<Result<Bytes>> answer(p2p::Host* host,
 }
 
 // Appends one piece; an error when it is not what was asked for.
-Ok take_piece(const Answer& reply, const PeerId& from, std::size_t bytes_max, Bytes& file) {
+Ok receive_piece(const Answer& reply, const PeerId& from, std::size_t bytes_max, Bytes& file) {
     if (reply.bytes > bytes_max)
         return make_error(ErrorKind::peer_broke_protocol,
                           "peer {} has a file of {} bytes, and at most {} are taken",
@@ -144,7 +144,7 @@ Task<Result<Bytes>> fetch_from(p2p::Host& host,
         auto bytes = co_await host.call(peer, std::move(method), std::move(request), until);
         if (!bytes) co_return std::move(bytes).error();
         DEDLOC_CO_TRY(const Answer reply, wire::decode<Answer>(*bytes));
-        DEDLOC_CO_TRY_VOID(take_piece(reply, peer, wish.bytes_max, file));
+        DEDLOC_CO_TRY_VOID(receive_piece(reply, peer, wish.bytes_max, file));
         whole = file.size() == reply.bytes;
     }
     if (security::sha256(file) != wish.hash)

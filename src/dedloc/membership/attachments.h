@@ -4,7 +4,7 @@
 //   /dedloc/attachment/1   {1 run, 2 hash, 3 offset, 4 proof} -> {1 bytes of the whole, 2 piece}
 //   proof = what the run's Authorizer shows, with the hash in the place of the caller's nonce
 //
-// Whoever asks is no member yet (its model may need the file first), so each question proves that
+// The asker is no member yet (its model may need the file first), so each question proves that
 // the asker knows the run's secret. The proof is bound to the asker's PeerId, which the connection
 // has authenticated: it is of no use to whom it is shown.
 //

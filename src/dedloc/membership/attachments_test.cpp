@@ -141,7 +141,7 @@ TEST_F(Attachments, a_slow_peer_does_not_use_up_the_others_time) {
     EXPECT_LE(asked, 4);
 }
 
-// Its addresses share the time of one: a slow line needs it all.
+// A peer's addresses share the time of one: a slow line needs it all.
 TEST_F(Attachments, a_slow_peer_with_many_addresses_is_one_peer) {
     const AttachmentServer server = server_at(first);
     first.options().upload_bytes_per_s = 1.5e4;  // 53 s for the file

@@ -41,7 +41,7 @@ class Authorizer {
     virtual bool ends_soon(const PeerId&) const { return false; }
     // In a sentence, why a peer that was let in may stay no longer; nothing: it may.
     virtual std::optional<Error> objection(const PeerId&) const { return std::nullopt; }
-    // It was let in once, and an organiser has put it out since, for good.
+    // The peer was let in once, and an organiser has put it out since, for good.
     virtual bool has_put_out(const PeerId&) const { return false; }
     // The person whose device it is, as an organiser says; empty: not known.
     virtual std::string person(const PeerId&) const { return {}; }

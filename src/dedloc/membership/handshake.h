@@ -1,7 +1,7 @@
 // Handshake: two peers that meet prove to each other that they may take part in the run, and tell
 // whom they know.
 //
-// They agree on a version of the protocol (protocol_range.h).
+// The two peers agree on a version of the protocol (protocol_range.h).
 // The Authorizer proves that a peer may take part. Both compare the run's hash then: a
 // peer of another run is told the difference, field by field; a stranger learns nothing of the run.
 // The statuses of others travel in the
@@ -47,7 +47,7 @@ class Handshake {
         std::function<void(const Status&)> on_joined;
         // We have greeted one, and those that it told of can be met.
         std::function<void()> on_greeted;
-        // One that met us may not take part, and was told why.
+        // A peer that met us may not take part, and was told why.
         std::function<void(const PeerId&, const Error&)> on_refused;
         // A sentence for one that orders keep out of the run; empty: it may take part.
         std::function<std::string(const PeerId&)> why_kept_out;
@@ -69,7 +69,7 @@ class Handshake {
 
     Task<Result<Bytes>> on_hello(PeerId from, Bytes request);
     Task<Result<Bytes>> on_prove(PeerId from, Bytes request);
-    // Those that were answered and not proved in time.
+    // Handshakes that were answered and not proved in time.
     void forget_expired();
 
   private:

@@ -7,11 +7,11 @@
 namespace dedloc::membership {
 namespace {
 
-constexpr Duration goodbye_patience = 1s;
+constexpr Duration goodbye_timeout = 1s;
 // A new phase, which is told at once, may come about as an interval ends: both go in one push.
 constexpr Duration push_slack = 10ms;
 constexpr Duration show_again_pause = 20s;  // between two questions for a fresher credential
-constexpr Duration show_again_patience = 5s;
+constexpr Duration show_again_timeout = 5s;
 // Strangers can come as often as they like; more than so many refusals say nothing new.
 constexpr std::size_t refusals_told_max = 64;
 constexpr Duration refusals_told_within = 60s;
@@ -164,9 +164,9 @@ void Membership::refused(const PeerId& peer, const Error& why) {
     if (++refusals_.told <= refusals_told_max) callbacks_.on_refused(peer, why);
 }
 
-// Those whose credential is good no longer take part no longer; their connection stays, so that
+// Members whose credential is good no longer take part no longer; their connection stays, so that
 // they can show a fresh one. Those whose credential ends soon are met again before it does.
-void Membership::look_at_admission() {
+void Membership::check_admission() {
     std::vector<PeerId> members;
     for (const auto& [peer, known] : table_.all())
         if (known.member) members.push_back(peer);
@@ -185,7 +185,7 @@ void Membership::look_at_admission() {
 }
 
 Task<void> Membership::meet_member_again(PeerId peer) {
-    const TimePoint deadline = node_.clock.now() + show_again_patience;
+    const TimePoint deadline = node_.clock.now() + show_again_timeout;
     const Result<void> greeted = co_await handshake_.greet(std::move(peer), deadline);
     (void)greeted;  // until its credential has ended it is asked again
 }
@@ -193,8 +193,8 @@ Task<void> Membership::meet_member_again(PeerId peer) {
 Task<void> Membership::push_loop() {
     for (;;) {
         if (node_.clock.now() >= next_push_) push_to_all();  // or news was pushed meanwhile
-        look_at_admission();
-        reconnection_.look();
+        check_admission();
+        reconnection_.poll();
         handshake_.forget_expired();
         table_.drop_stale();
         const TimePoint next = next_push_;
@@ -204,7 +204,7 @@ Task<void> Membership::push_loop() {
 
 Task<void> Membership::say_goodbye() {
     push_to_all();
-    const TimePoint until = node_.clock.now() + goodbye_patience;
+    const TimePoint until = node_.clock.now() + goodbye_timeout;
     while (gossip_.is_pushing() && node_.clock.now() < until) co_await node_.clock.sleep_for(10ms);
 }
 

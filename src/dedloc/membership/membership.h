@@ -85,7 +85,7 @@ class Membership {
 
     // Parts from members whose credentials are good no longer. It looks by itself with every
     // status; where a revocation came it is told to, so that the next round is without them.
-    void look_at_admission();
+    void check_admission();
     // Something others should know at once: pushes our status to all members.
     void push_now();
     // Tells everybody that we leave; waits a little for the answers.

@@ -162,7 +162,7 @@ TEST(Membership, a_peer_of_another_protocol_is_told_both_and_what_to_get) {
     world.run_task(host.membership.stop());
 }
 
-// Its addresses may be anybody's.
+// The addresses may be anybody's.
 TEST(Membership, a_peer_that_is_only_heard_of_is_tried_a_few_times) {
     sim::World world(6);
     DoorPeer host(world.add_node());

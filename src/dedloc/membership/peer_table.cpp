@@ -115,7 +115,7 @@ bool PeerTable::admit(const PeerId& peer) {
 
 void PeerTable::set_member(KnownPeer& known, bool member) {
     known.member = member;
-    if (member && !known.was_member) (void)newcomers_.take(clock_.now());
+    if (member && !known.was_member) (void)newcomers_.acquire(clock_.now());
     if (member) known.was_member = true;
     host_.protect(known.status.peer, member);
 }

@@ -75,7 +75,7 @@ class PeerTable {
     // Makes a place in the place of one that is out of reach and silent for so long: one that never
     // proved itself first. False: there is none.
     bool make_room_for(const PeerId& peer, Duration silent_for);
-    // One that has proved itself has a place before those that are only heard of.
+    // A member that has proved itself has a place before those that are only heard of.
     // Where all places are taken, one that has brought nothing for long loses its own.
     bool make_room_for_member(const PeerId& peer);
     // Newcomers come at a bounded rate; who is known already always may.
@@ -84,7 +84,8 @@ class PeerTable {
     void contributed(const PeerId& peer);
     // The entry of `peer`, which is made if it is missing; make_room_for() it first.
     KnownPeer& entry_of(const PeerId& peer);
-    // It has proved itself. True: it had not on this connection. False also: there is no room.
+    // The peer has proved itself. True: it had not on this connection. False also: there is no
+    // room.
     bool admit(const PeerId& peer);
     // The connection that it proved itself on is gone.
     void dismiss(KnownPeer& known) { set_member(known, false); }

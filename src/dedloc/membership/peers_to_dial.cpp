@@ -32,7 +32,7 @@ bool is_over_relay(const std::string& address) {
     return address.find("/p2p-circuit") != std::string::npos;
 }
 
-// Its own address, not its relay's.
+// The peer's own address, not its relay's.
 bool is_public_host(const std::string& address) {
     return leads_out(address) && !is_over_relay(address);
 }

@@ -1,4 +1,4 @@
-// Whom to dial, by the addresses of a join string, and whether that can work from elsewhere.
+// The peers to dial, by the addresses of a join string, and whether that can work from elsewhere.
 //
 // Thread: the network thread; of the questions about one address: any.
 

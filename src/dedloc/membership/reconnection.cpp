@@ -5,7 +5,7 @@
 namespace dedloc::membership {
 namespace {
 
-constexpr Duration hello_patience = 5s;
+constexpr Duration hello_timeout = 5s;
 constexpr Duration meet_again_after = 2s;
 constexpr Duration overloaded_pause = 5s;  // until one that knows enough peers is asked again
 constexpr Duration meet_again_most = 60s;  // between two tries to reach one
@@ -16,7 +16,7 @@ constexpr std::uint32_t newcomer_tries = 20;
 
 }  // namespace
 
-void Reconnection::look() {
+void Reconnection::poll() {
     const TimePoint now = clock_.now();
     std::vector<PeerId> due;
     for (const auto& [peer, known] : table_.all())
@@ -24,13 +24,13 @@ void Reconnection::look() {
             due.push_back(peer);
     for (const PeerId& peer : due) {
         // Until the try has ended.
-        table_.entry_of(peer).next_meeting = now + hello_patience + meet_again_after;
+        table_.entry_of(peer).next_meeting = now + hello_timeout + meet_again_after;
         scope_.spawn("hello", meet_again(peer));
     }
 }
 
 Task<void> Reconnection::meet_again(PeerId peer) {
-    const TimePoint deadline = clock_.now() + hello_patience;
+    const TimePoint deadline = clock_.now() + hello_timeout;
     const Result<void> greeted = co_await handshake_.greet(peer, deadline);
     if (greeted) co_return;
     if (greeted.error().kind() == ErrorKind::denied) on_refused_(peer, greeted.error());

@@ -31,7 +31,7 @@ class Reconnection {
           on_refused_(std::move(on_refused)) {}
 
     // To be called now and then: tries those whose time has come.
-    void look();
+    void poll();
     // `known` is a member no more: the next look tries it.
     void soon(KnownPeer& known) { known.next_meeting = clock_.now(); }
 

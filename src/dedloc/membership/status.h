@@ -75,11 +75,11 @@ struct Status {
     // while it computes they extrapolate (BatchProgress).
     bool says_as_much_as(const Status& later) const;
 
-    // It has no state yet.
+    // The peer has no state yet.
     bool is_newcomer() const { return phase == Phase::starting || phase == Phase::downloading; }
     // A trainer that has the state its newest certificate leads to.
     bool has_state() const { return role == Role::trainer && !certificate.is_zero(); }
-    // It works towards a step: not one that rests, downloads or leaves.
+    // The peer works towards a step: not one that rests, downloads or leaves.
     bool is_training() const {
         return role == Role::trainer && (phase == Phase::computing || phase == Phase::averaging);
     }

@@ -14,7 +14,7 @@ namespace dedloc::membership {
 namespace {
 
 constexpr std::string_view status_domain = "dedloc-status";
-constexpr Duration push_patience = 2s;
+constexpr Duration push_timeout = 2s;
 constexpr Duration between_steps = 2ms;   // at most, from one applied to the next one begun
 constexpr std::size_t told_at_once = 2;   // statuses in a reply
 constexpr Duration newcomers_pause = 1s;  // between two newcomers that somebody is told of
@@ -117,7 +117,7 @@ Ok StatusGossip::take(ByteView signed_status, const PeerId* from) {
         return {};
     }
     if (known != nullptr && from != nullptr && !known->signed_status.empty())
-        look_for_a_second(*known, head.sequence);
+        find_a_second(*known, head.sequence);
     DEDLOC_TRY(Status status, wire::decode<Status>(message.payload));
     make_sound(status);
     if (!verifier_.verify(status.peer, status_domain, message.payload, message.signature))
@@ -138,7 +138,7 @@ Ok StatusGossip::take(ByteView signed_status, const PeerId* from) {
 
 // Each process counts on from the milliseconds of its start: two that speak in turn go back and
 // forth between two counts.
-void StatusGossip::look_for_a_second(KnownPeer& known, std::uint64_t sequence) const {
+void StatusGossip::find_a_second(KnownPeer& known, std::uint64_t sequence) const {
     if (sequence + restart_distance > known.status.sequence) return;
     const TimePoint now = node_.clock.now();
     const bool again = known.fell_back > TimePoint{} && now - known.fell_back < falls_again_within;
@@ -198,10 +198,10 @@ void StatusGossip::note_told(const PeerId& peer) {
     if (KnownPeer* const known = table_.find(peer)) known->told = {own_, node_.clock.now()};
 }
 
-void StatusGossip::take_reply(ByteView reply, const PeerId& from) {
+void StatusGossip::receive_reply(ByteView reply, const PeerId& from) {
     const auto statuses = wire::decode<HelloMessage>(reply);
     if (!statuses) return;
-    // It has nothing new to say, and is there.
+    // Even a reply with nothing new says that the peer is there.
     if (KnownPeer* const known = table_.find(from)) known->received = node_.clock.now();
     for (std::size_t i = 0; i < statuses->statuses.size() && i < told_at_once; ++i)
         (void)take(statuses->statuses[i], i == 0 ? &from : nullptr);
@@ -243,11 +243,11 @@ Task<void> StatusGossip::push_to(PeerId peer) {
         pushing_[peer] = false;
         Bytes status = own_signed_status();
         note_told(peer);
-        const TimePoint deadline = node_.clock.now() + push_patience;
+        const TimePoint deadline = node_.clock.now() + push_timeout;
         auto reply = co_await host_.call(peer, status_method, std::move(status), deadline);
         again = pushing_[peer] && reply.has_value();
         if (reply) {
-            take_reply(*reply, peer);
+            receive_reply(*reply, peer);
             continue;
         }
         if (KnownPeer* const known = table_.find(peer)) known->told.reset();

@@ -68,7 +68,7 @@ class StatusGossip {
     bool is_pushing() const { return push_is_due_ || !pushing_.empty(); }
 
   private:
-    void look_for_a_second(KnownPeer& known, std::uint64_t sequence) const;
+    void find_a_second(KnownPeer& known, std::uint64_t sequence) const;
     Task<void> push_soon();
     void push_to_each();
     Task<void> push_to(PeerId peer);
@@ -79,7 +79,7 @@ class StatusGossip {
     const Bytes* status_to_tell(KnownPeer& asker);
     bool knows_already(const KnownPeer& asker);
     void note_told(const PeerId& peer);
-    void take_reply(ByteView reply, const PeerId& from);
+    void receive_reply(ByteView reply, const PeerId& from);
 
     runtime::Node node_;
     p2p::Host& host_;

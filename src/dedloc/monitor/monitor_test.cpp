@@ -179,7 +179,7 @@ TEST(TerminalView, the_accuracy_stays_when_the_last_who_measured_it_has_gone) {
     model.update(statuses, 2);
     EXPECT_NE(as_text(render(model.view(), 80, 24, {})).find("accuracy 70.0 % at step 8"),
               std::string::npos);
-    // Whoever claims a far step is not believed for longer than it is here.
+    // A peer that claims a far step is not believed for longer than it is here.
     statuses[0].accuracy = 0.6;
     statuses[0].accuracy_step = 4;
     model.update(statuses, 3);
@@ -825,7 +825,7 @@ TEST(Screen, nobody_waits_for_a_disk_that_stays_full) {
 }
 
 TEST(Screen, nobody_waits_for_an_output_that_is_not_there) {
-    Screen screen(-1, {.in_place = true, .colored = false, .look = {}, .silent = false});
+    Screen screen(-1, {.in_place = true, .colored = false, .charset = {}, .silent = false});
     screen.show(busy_view());
     screen.say("hello");
     screen.release();
@@ -836,7 +836,8 @@ TEST(Screen, in_place_goes_back_to_where_its_picture_began) {
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);
     {
-        Screen screen(ends[1], {.in_place = true, .colored = false, .look = {}, .silent = false});
+        Screen screen(ends[1],
+                      {.in_place = true, .colored = false, .charset = {}, .silent = false});
         screen.show(busy_view());
         screen.show(busy_view());
     }
@@ -902,7 +903,7 @@ class Terminal {
 };
 
 constexpr ScreenOptions in_place{
-    .in_place = true, .colored = false, .look = {}, .silent = false, .takes_log = true};
+    .in_place = true, .colored = false, .charset = {}, .silent = false, .takes_log = true};
 constexpr std::string_view end_of_picture = "\x1b[J\x1b[?2026l";
 
 TEST(Screen, a_terminal_that_takes_nothing_stops_nobody_and_is_drawn_again_later) {
@@ -966,7 +967,7 @@ TEST(Screen, a_pipe_that_is_read_late_gets_the_last_words_whole_and_the_result_a
         screen.print("{}");
         close(ends[1]);
     });
-    const auto longer = last_words_patience + std::chrono::milliseconds(300);
+    const auto longer = last_words_timeout + std::chrono::milliseconds(300);
     EXPECT_EQ(writer.wait_for(longer), std::future_status::timeout);
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     std::string text;
@@ -995,7 +996,7 @@ TEST(Screen, a_result_comes_whole_after_what_a_stopped_terminal_still_has_to_tak
         screen.release();
         screen.print("{}");
     });
-    EXPECT_EQ(writer.wait_for(last_words_patience + std::chrono::milliseconds(300)),
+    EXPECT_EQ(writer.wait_for(last_words_timeout + std::chrono::milliseconds(300)),
               std::future_status::timeout);
     std::string text;
     bool ended = false;
@@ -1036,7 +1037,7 @@ TEST(Screen, log_lines_stay_above_the_picture_and_end_with_it) {
     EXPECT_NE(said.find("after it"), std::string::npos);
 }
 
-// They are written over the top of the picture.
+// The lines are written over the top of the picture.
 TEST(Screen, nothing_of_the_picture_is_left_behind_the_lines_that_are_said) {
     Terminal terminal(80, 24);
     if (!terminal.is_there()) GTEST_SKIP() << no_terminals;

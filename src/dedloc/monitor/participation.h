@@ -1,8 +1,8 @@
 // Participation: who took part in a run, for how long, and what came of it, from certified steps.
 //
-// Whose samples are in a step stands in its certificate, signed by a majority of voters; when the
-// step was made is what the clock of the peer that kept the log said. Nothing is taken from what
-// peers tell of themselves but their names.
+// The authors of a step's samples stand in its certificate, signed by a majority of voters; when
+// the step was made is what the clock of the peer that kept the log said. Nothing is taken from
+// what peers tell of themselves but their names.
 //
 //   device    a PeerId                     person   whoever its name or token says; else the device
 //   session   contributions of one device that follow each other within session_gap, or within

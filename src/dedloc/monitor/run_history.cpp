@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t log_bytes_max = 256u << 20;
 
 std::vector<CertifiedStep::Share> shares_of(const consensus::Decision& decision,
-                                            const consensus::Plan& plan) {
+                                            const consensus::RoundPlan& plan) {
     const std::uint64_t count = consensus::vector_count(plan);
     std::vector<CertifiedStep::Share> shares;
     for (std::size_t member = 0; member < plan.members.size(); ++member) {
@@ -40,7 +40,7 @@ void add_certificate(ByteView bytes, std::map<std::uint64_t, CertifiedStep>& ste
     if (!certificate) return;
     const auto decision = wire::decode<consensus::Decision>(certificate->decision);
     if (!decision || decision->kind != consensus::DecisionKind::commit) return;
-    const auto plan = wire::decode<consensus::Plan>(decision->plan);
+    const auto plan = wire::decode<consensus::RoundPlan>(decision->plan);
     if (!plan) return;
     CertifiedStep& step = steps[decision->instance.step];
     step.step = decision->instance.step + 1;  // of the state that it led to
@@ -85,7 +85,7 @@ struct EventReader {
         history.us = *std::move(peer);
         note_name(history.us, name);
     }
-    // Whom an organiser invited is called as the invitation says.
+    // A person that an organiser invited is called as the invitation says.
     std::map<PeerId, std::string> all_names() && {
         if (const auto ours = persons.find(PeerId()); ours != persons.end()) {
             if (!history.us.is_empty()) persons[history.us] = ours->second;

@@ -54,9 +54,9 @@ int open_without_waiting(int descriptor) {
     return ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
-bool takes_bytes(int descriptor, std::chrono::milliseconds patience) {
+bool takes_bytes(int descriptor, std::chrono::milliseconds timeout) {
     pollfd ready{.fd = descriptor, .events = POLLOUT, .revents = 0};
-    return ::poll(&ready, 1, static_cast<int>(patience.count())) == 1;
+    return ::poll(&ready, 1, static_cast<int>(timeout.count())) == 1;
 }
 
 // Nobody reads what we write any more; all else may pass, as a full disk does.
@@ -78,7 +78,7 @@ ScreenOptions screen_options_for(int descriptor, bool plain) {
     const bool dumb = !is_set("TERM") || std::string_view(std::getenv("TERM")) == "dumb";
     options.in_place = !plain && !dumb && isatty(descriptor) == 1;
     options.colored = options.in_place && !is_set("NO_COLOR");
-    options.look.unicode = locale_is_utf8();
+    options.charset.unicode = locale_is_utf8();
     options.takes_log = options.in_place && isatty(STDERR_FILENO) == 1;
     return options;
 }
@@ -136,13 +136,13 @@ bool Screen::write(std::string_view bytes) {
 }
 
 // With the lines that wait.
-void Screen::write_last_words(Patience patience) {
+void Screen::write_last_words(Wait timeout) {
     using Clock = std::chrono::steady_clock;
-    const auto until = Clock::now() + last_words_patience;
+    const auto until = Clock::now() + last_words_timeout;
     const int to = own_descriptor_ >= 0 ? own_descriptor_ : descriptor_;
     while (!write() || !write(kept_lines(""))) {
         auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
-        if (patience == Patience::endless) left = last_words_patience;
+        if (timeout == Wait::endless) left = last_words_timeout;
         if (left.count() <= 0) return;
         (void)takes_bytes(to, left);
     }
@@ -206,7 +206,7 @@ void Screen::show(const RunView& view) {
         base::give_log_lines_to([this](std::string line) { keep_line(std::move(line)); });
     has_log_ = options_.takes_log;
     const std::string begin = resized ? std::string(clear_all) : up_to_picture(picture_);
-    picture_ = render(view, width_ - 1, height_ - 1, options_.look);
+    picture_ = render(view, width_ - 1, height_ - 1, options_.charset);
     draw(begin);
 }
 
@@ -215,7 +215,7 @@ void Screen::say(std::string_view line) {
     progress_.said.emplace(line);
     keep_line(std::string(line));
     if (picture_.empty())
-        write_last_words(Patience::short_one);
+        write_last_words(Wait::short_one);
     else if (write())
         draw(up_to_picture(picture_));
 }
@@ -232,13 +232,13 @@ void Screen::release() {
     if (options_.silent) return;
     leave_picture();
     const bool is_terminal = isatty(descriptor_) == 1;
-    write_last_words(is_terminal ? Patience::short_one : Patience::endless);
+    write_last_words(is_terminal ? Wait::short_one : Wait::endless);
 }
 
 void Screen::print(std::string_view line) {
     leave_picture();
     keep_line(std::string(line));
-    write_last_words(Patience::endless);
+    write_last_words(Wait::endless);
 }
 
 }  // namespace dedloc::monitor

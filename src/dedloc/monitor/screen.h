@@ -30,12 +30,12 @@ inline constexpr auto frame_time = std::chrono::milliseconds(250);
 inline constexpr std::size_t waiting_lines_max = 256;
 // How long a terminal that takes nothing is waited for where no picture comes after: a program's
 // last words.
-inline constexpr auto last_words_patience = std::chrono::seconds(1);
+inline constexpr auto last_words_timeout = std::chrono::seconds(1);
 
 struct ScreenOptions {
     bool in_place = false;
     bool colored = false;
-    Look look;
+    Charset charset;
     bool silent = false;     // --json without a terminal view: say nothing
     bool takes_log = false;  // standard error is a terminal, too
 };
@@ -65,8 +65,8 @@ class Screen {
 
   private:
     bool write(std::string_view bytes = {});
-    enum class Patience { short_one, endless };
-    void write_last_words(Patience patience);
+    enum class Wait { short_one, endless };
+    void write_last_words(Wait timeout);
     void keep_line(std::string line);
     std::string kept_lines(std::string_view line_end);
     void draw(std::string_view begin);

@@ -72,16 +72,16 @@ bool put_right(Line& line, std::string text, std::size_t width, Ink ink) {
     return true;
 }
 
-void put_bar(Line& line, double fraction, Look look) {
+void put_bar(Line& line, double fraction, Charset charset) {
     const auto filled = static_cast<std::size_t>(std::clamp(fraction, 0.0, 1.0) * bar_columns);
-    line.push_back({look.unicode ? "▕" : "[", Ink::dim});
-    line.push_back({repeat(look.unicode ? "█" : "#", filled), Ink::cyan});
-    line.push_back({repeat(look.unicode ? "░" : ".", bar_columns - filled), Ink::dim});
-    line.push_back({look.unicode ? "▏" : "]", Ink::dim});
+    line.push_back({charset.unicode ? "▕" : "[", Ink::dim});
+    line.push_back({repeat(charset.unicode ? "█" : "#", filled), Ink::cyan});
+    line.push_back({repeat(charset.unicode ? "░" : ".", bar_columns - filled), Ink::dim});
+    line.push_back({charset.unicode ? "▏" : "]", Ink::dim});
 }
 
 // Each column is the mean of its share of the steps. What is no number is none.
-std::string sparkline(std::vector<double> values, Look look) {
+std::string sparkline(std::vector<double> values, Charset charset) {
     static constexpr std::string_view blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static constexpr std::string_view letters[] = {"_", ".", ",", "-", "~", "=", "^", "#"};
     std::erase_if(values, [](double value) { return !std::isfinite(value); });
@@ -101,7 +101,7 @@ std::string sparkline(std::vector<double> values, Look look) {
         // Sums of huge numbers are not finite.
         const double height = span > 0 && std::isfinite(span) ? (mean - *low) / span * 7 : 0;
         const auto level = static_cast<std::size_t>(std::clamp(std::round(height), 0.0, 7.0));
-        out += look.unicode ? blocks[level] : letters[level];
+        out += charset.unicode ? blocks[level] : letters[level];
     }
     return out;
 }
@@ -123,23 +123,23 @@ Line title_line(const RunView& view, std::size_t width) {
     return line;
 }
 
-Line step_line(const RunView& view, std::size_t width, Look look) {
+Line step_line(const RunView& view, std::size_t width, Charset charset) {
     Line line{{"step ", Ink::plain}, {fmt::format("{}", view.step), Ink::bold}};
     if (view.steps > 0) line.push_back({fmt::format(" of {}", view.steps), Ink::plain});
     line.push_back({"  ", Ink::plain});
     const double fraction =
         view.target > 0 ? static_cast<double>(view.samples) / static_cast<double>(view.target) : 0;
-    put_bar(line, fraction, look);
+    put_bar(line, fraction, charset);
     line.push_back({fmt::format(" {} of {} samples", view.samples, view.target), Ink::plain});
     if (!put_right(line, run_speed_text(view), width, Ink::plain))
         put_right(line, fmt::format("{:.0f} samples/s", view.samples_per_s), width, Ink::plain);
     return line;
 }
 
-Line loss_line(const RunView& view, Look look) {
+Line loss_line(const RunView& view, Charset charset) {
     Line line{{"loss ", Ink::plain}};
     line.push_back({view.loss > 0 ? fmt::format("{:.4f}", view.loss) : "-", Ink::bold});
-    if (const std::string spark = sparkline(view.losses, look); !spark.empty())
+    if (const std::string spark = sparkline(view.losses, charset); !spark.empty())
         line.push_back({" " + spark, Ink::cyan});
     // Some tasks have none: they tell 0.
     const bool is_measured = view.accuracy_step > 0 && view.accuracy > 0;
@@ -156,7 +156,7 @@ Line loss_line(const RunView& view, Look look) {
     return line;
 }
 
-// Whose measured line takes least, of those who average; empty: less than two are known.
+// The peer whose measured line takes least, of those who average; empty: less than two are known.
 std::string slowest_line(const RunView& view) {
     const PeerView* slowest = nullptr;
     double least = 0;
@@ -243,8 +243,8 @@ Line peer_line(const PeerView& peer, const Widths& widths) {
     return line;
 }
 
-// Those who matter most: us, who has another state, who is gone, then the fastest. In the order of
-// the view, so that nobody's line jumps when speeds change.
+// The peers that matter most: us, one with another state, one that is gone, then the fastest. In
+// the order of the view, so that nobody's line jumps when speeds change.
 std::vector<const PeerView*> most_telling(const std::vector<PeerView>& peers, std::size_t count) {
     std::vector<const PeerView*> chosen;
     for (const PeerView& peer : peers) chosen.push_back(&peer);
@@ -361,13 +361,16 @@ std::string_view code_of(Ink ink) {
 
 }  // namespace
 
-std::vector<Line> render(const RunView& view, std::size_t width, std::size_t height, Look look) {
+std::vector<Line> render(const RunView& view,
+                         std::size_t width,
+                         std::size_t height,
+                         Charset charset) {
     width = std::clamp(width, view_width_min, view_width_max);
     height = std::max(height, view_height_min);
     std::vector<Line> lines{
         title_line(view, width),
-        step_line(view, width, look),
-        loss_line(view, look),
+        step_line(view, width, charset),
+        loss_line(view, charset),
     };
     if (!view.protection.empty()) lines.push_back({{view.protection}});
     // In place of a blank line, so that it costs no peer its own.

@@ -37,12 +37,15 @@ struct Span {
 };
 using Line = std::vector<Span>;
 
-struct Look {
+struct Charset {
     bool unicode = true;  // else bars and sparkline in ASCII
 };
 
 // At most `height` lines of at most `width` columns (never narrower than view_width_min).
-std::vector<Line> render(const RunView& view, std::size_t width, std::size_t height, Look look);
+std::vector<Line> render(const RunView& view,
+                         std::size_t width,
+                         std::size_t height,
+                         Charset charset);
 
 // With the escape sequences of ECMA-48 colours, or without.
 std::string to_text(const Line& line, bool colored);

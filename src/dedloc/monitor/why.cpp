@@ -51,9 +51,9 @@ double usual_bytes_per_s(const std::vector<WhyPeer>& peers) {
 
 // The planner's answer; nothing where lines or the vector are not known. `with_batch`: it also
 // says whom a run would do without, and plans for the others.
-std::optional<planner::Plan> plan_of(const WhyFacts& facts, bool with_batch) {
+std::optional<planner::LoadPlan> plan_of(const WhyFacts& facts, bool with_batch) {
     if (facts.vector_bytes <= 0 || usual_bytes_per_s(facts.peers) <= 0) return std::nullopt;
-    planner::PlanQuestion question;
+    planner::LoadQuestion question;
     const double usual = usual_bytes_per_s(facts.peers);
     const auto rate = [usual](double bytes_per_s) {
         return (bytes_per_s > 0 ? bytes_per_s : usual) / element_bytes_asked;
@@ -91,7 +91,7 @@ class Adviser {
           link_s_(std::min(why.facts.predicted_s, why.facts.parts.averaging_s)) {}
 
     void run() {
-        look();
+        poll();
         std::ranges::stable_sort(findings_,
                                  [](const auto& a, const auto& b) { return a.first > b.first; });
         for (auto& [seconds, text] : findings_) why_.findings.push_back(std::move(text));
@@ -99,16 +99,16 @@ class Adviser {
     }
 
   private:
-    void look() {
+    void poll() {
         if (facts_.contributors < 1.5)
             return finding(step_s_,
                            "one peer trains alone: nothing is averaged, and more machines make "
                            "steps shorter (`dedloc invite`)");
-        look_at_averaging();
-        look_at_waiting();
-        look_at_computing();
-        look_at_applying();
-        look_at_failures();
+        check_averaging();
+        check_waiting();
+        check_computing();
+        check_applying();
+        check_failures();
     }
     bool matters(double seconds) const { return seconds >= share_that_matters * step_s_; }
     void finding(double seconds, std::string text) {
@@ -120,7 +120,7 @@ class Adviser {
     }
     double after_computing_s() const { return step_s_ - parts_.computing_s; }
 
-    void look_at_averaging() {
+    void check_averaging() {
         if (!matters(parts_.averaging_s)) return;
         const double rest_s = parts_.averaging_s - link_s_;
         if (link_s_ >= parts_.averaging_s / 2) {
@@ -256,7 +256,7 @@ class Adviser {
     }
 
     // An observer sees who computes long at a time, not who was waited for.
-    void look_at_micro_batches() {
+    void check_micro_batches() {
         const auto slowest = std::ranges::max_element(facts_.peers, {}, &WhyPeer::micro_batch_s);
         if (slowest == facts_.peers.end() || !matters(slowest->micro_batch_s)) return;
         const double seconds = std::min(slowest->micro_batch_s, after_computing_s());
@@ -267,8 +267,8 @@ class Adviser {
                             duration_text(slowest->micro_batch_s)));
     }
 
-    void look_at_waiting() {
-        if (!facts_.parts_known) return look_at_micro_batches();
+    void check_waiting() {
+        if (!facts_.parts_known) return check_micro_batches();
         const double late_s = facts_.last ? facts_.last->seconds * facts_.last->share : 0;
         if (!matters(parts_.waiting_s) && !(facts_.last && matters(late_s))) return;
         const double waited_s = std::max(parts_.waiting_s, late_s);
@@ -300,7 +300,7 @@ class Adviser {
                                : std::to_string(facts_.run.batch.micro)));
     }
 
-    void look_at_computing() {
+    void check_computing() {
         if (parts_.computing_s < step_s_ / 2) return;
         double sum = 0;
         const WhyPeer* fastest = nullptr;
@@ -323,7 +323,7 @@ class Adviser {
                            duration_text(step_s)));
     }
 
-    void look_at_applying() {
+    void check_applying() {
         if (!facts_.parts_known || !matters(parts_.applying_s)) return;
         finding(parts_.applying_s,
                 fmt::format("{} of each step are applying it on this machine: optimizer and hashes "
@@ -337,7 +337,7 @@ class Adviser {
                            duration_text(step_s)));
     }
 
-    void look_at_failures() {
+    void check_failures() {
         if (facts_.failed_attempts >= 0.05)
             finding(facts_.failed_attempts * parts_.waiting_s,
                     fmt::format("{:.2g} attempts a step failed, and were waited for: the events "

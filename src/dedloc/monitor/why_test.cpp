@@ -240,7 +240,8 @@ TEST(WhyWatch, an_observer_sees_the_slow_line_and_who_computes_long) {
     };
     // Steps of 4 s, of which a quarter is computing.
     for (int look = 0; look < 80; ++look)
-        seen.look(statuses(static_cast<std::uint64_t>(look / 16 + 1), look % 16 < 4), 0.25 * look);
+        seen.observe(statuses(static_cast<std::uint64_t>(look / 16 + 1), look % 16 < 4),
+                     0.25 * look);
     const Why why = explain(seen.facts(why_run(), 720'000));
     EXPECT_EQ(why.facts.steps, 3u);
     EXPECT_NEAR(why.facts.parts.sum(), 4, 0.01);

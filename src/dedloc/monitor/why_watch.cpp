@@ -23,7 +23,7 @@ bool is_in_plans(const membership::Status& status) {
 
 }  // namespace
 
-void WhyWatch::look(const std::vector<membership::Status>& statuses, double now) {
+void WhyWatch::observe(const std::vector<membership::Status>& statuses, double now) {
     for (const membership::Status& status : statuses) names_.set_name(status.peer, status.name);
     const auto step = step_of(statuses);
     if (!step) return;

@@ -16,7 +16,7 @@ namespace dedloc::monitor {
 class WhyWatch {
   public:
     // A few times a second. `now`: seconds.
-    void look(const std::vector<membership::Status>& statuses, double now);
+    void observe(const std::vector<membership::Status>& statuses, double now);
     // Whole steps that were seen from beginning to end.
     std::uint64_t steps() const { return steps_; }
     // `vector_bytes`: of an average, encoded; 0: not known.

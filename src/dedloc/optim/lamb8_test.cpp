@@ -80,7 +80,7 @@ TEST(CodeBook, has_the_values_of_bitsandbytes) {
         for (const float ours : book->values()) {
             double theirs = 0;
             ASSERT_TRUE(golden >> theirs);
-            // Theirs are computed in fp32, with a rounding or two on the way.
+            // The reference values are computed in fp32, with a rounding or two on the way.
             EXPECT_NEAR(ours, theirs, 3e-7 * std::abs(theirs));
         }
         EXPECT_TRUE(std::ranges::is_sorted(book->values()));
@@ -227,7 +227,7 @@ TEST(ParameterGroup, stays_untouched_until_its_global_step) {
     const std::vector<float> gradient(8, 0.25f);
     const std::vector<std::span<float>> moments = {momentum};
     for (std::uint64_t global_step = 0; global_step < 3; ++global_step) {
-        const StepReport told = step(config, groups, global_step, parameters, gradient, moments);
+        const UpdateReport told = step(config, groups, global_step, parameters, gradient, moments);
         EXPECT_NEAR(told.gradient_norm, global_step < 2 ? 0.5 : std::sqrt(0.5), 1e-9);
         EXPECT_EQ(parameters[4] == 1.0f, global_step < 2) << global_step;
         EXPECT_EQ(momentum[4] == 0.0f, global_step < 2) << global_step;

@@ -145,7 +145,7 @@ struct Step {
 };
 static_assert(chunk_elements % block8_elements == 0, "a chunk begins where a block does");
 
-void clip(Step& step, StepReport& report) {
+void clip(Step& step, UpdateReport& report) {
     double squares = 0;
     for (const double sum : step.sums_of_squares(step.gradient)) squares = squares + sum;
     report.gradient_norm = std::sqrt(squares);
@@ -500,13 +500,13 @@ MomentSizes moment_sizes(const OptimizerConfig& config,
     return sizes;
 }
 
-StepReport step(const OptimizerConfig& config,
-                std::span<const ParameterGroup> groups,
-                std::uint64_t global_step,
-                std::span<float> parameters,
-                std::span<const float> gradient,
-                std::span<const std::span<float>> moments,
-                const ParallelFor& parallel_for) {
+UpdateReport step(const OptimizerConfig& config,
+                  std::span<const ParameterGroup> groups,
+                  std::uint64_t global_step,
+                  std::span<float> parameters,
+                  std::span<const float> gradient,
+                  std::span<const std::span<float>> moments,
+                  const ParallelFor& parallel_for) {
     std::vector<MomentView> views;
     for (const std::span<float> moment : moments) views.push_back({.values = moment});
     return step(config,
@@ -518,13 +518,13 @@ StepReport step(const OptimizerConfig& config,
                 parallel_for);
 }
 
-StepReport step(const OptimizerConfig& config,
-                std::span<const ParameterGroup> groups,
-                std::uint64_t global_step,
-                std::span<float> parameters,
-                std::span<const float> gradient,
-                std::span<const MomentView> moments,
-                const ParallelFor& parallel_for) {
+UpdateReport step(const OptimizerConfig& config,
+                  std::span<const ParameterGroup> groups,
+                  std::uint64_t global_step,
+                  std::span<float> parameters,
+                  std::span<const float> gradient,
+                  std::span<const MomentView> moments,
+                  const ParallelFor& parallel_for) {
     const Ok sound = check(groups, parameters.size());
     DEDLOC_CHECK(sound.has_value(), "{}", sound ? "" : sound.error().message());
     DEDLOC_CHECK(gradient.size() == parameters.size());
@@ -550,7 +550,7 @@ StepReport step(const OptimizerConfig& config,
         MomentSizes unused;
         current.places[i] = places_of(config, groups, i, unused);
     }
-    StepReport report{.learning_rate = current.rate};
+    UpdateReport report{.learning_rate = current.rate};
     clip(current, report);
     switch (config.kind) {
         case OptimizerKind::sgd:

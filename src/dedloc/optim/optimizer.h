@@ -134,7 +134,7 @@ MomentSizes moment_sizes(const OptimizerConfig& config,
                          std::size_t elements_count,
                          std::size_t index = 0);
 
-struct StepReport {
+struct UpdateReport {
     double learning_rate = 0;
     double gradient_norm = 0;  // before clipping
     bool clipped = false;
@@ -154,20 +154,20 @@ void run_in_order(std::size_t tasks_count, const std::function<void(std::size_t)
 //   moments      moments_count(config), each of its moment_sizes().
 //
 // Sizes that do not fit are our bug (DEDLOC_CHECK).
-StepReport step(const OptimizerConfig& config,
-                std::span<const ParameterGroup> groups,
-                std::uint64_t global_step,
-                std::span<float> parameters,
-                std::span<const float> gradient,
-                std::span<const MomentView> moments,
-                const ParallelFor& parallel_for = run_in_order);
+UpdateReport step(const OptimizerConfig& config,
+                  std::span<const ParameterGroup> groups,
+                  std::uint64_t global_step,
+                  std::span<float> parameters,
+                  std::span<const float> gradient,
+                  std::span<const MomentView> moments,
+                  const ParallelFor& parallel_for = run_in_order);
 // The same for moments in fp32.
-StepReport step(const OptimizerConfig& config,
-                std::span<const ParameterGroup> groups,
-                std::uint64_t global_step,
-                std::span<float> parameters,
-                std::span<const float> gradient,
-                std::span<const std::span<float>> moments,
-                const ParallelFor& parallel_for = run_in_order);
+UpdateReport step(const OptimizerConfig& config,
+                  std::span<const ParameterGroup> groups,
+                  std::uint64_t global_step,
+                  std::span<float> parameters,
+                  std::span<const float> gradient,
+                  std::span<const std::span<float>> moments,
+                  const ParallelFor& parallel_for = run_in_order);
 
 }  // namespace dedloc::optim

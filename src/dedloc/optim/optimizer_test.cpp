@@ -82,10 +82,10 @@ struct Model {
         moments.assign(moments_count(config), std::vector<float>(parameters.size(), 0.0f));
     }
 
-    StepReport step(const OptimizerConfig& config,
-                    std::uint64_t global_step,
-                    std::span<const float> gradient,
-                    const ParallelFor& parallel_for = run_in_order) {
+    UpdateReport step(const OptimizerConfig& config,
+                      std::uint64_t global_step,
+                      std::span<const float> gradient,
+                      const ParallelFor& parallel_for = run_in_order) {
         std::vector<std::span<float>> spans(moments.begin(), moments.end());
         return optim::step(config, groups, global_step, parameters, gradient, spans, parallel_for);
     }
@@ -402,7 +402,7 @@ TEST(Optimizer, a_long_gradient_is_clipped_to_the_norm_and_reported) {
     std::vector<float> gradient(model.parameters.size(), 0);
     gradient[0] = 3;
     gradient[100] = 4;
-    const StepReport clipped = model.step(config, 0, gradient);
+    const UpdateReport clipped = model.step(config, 0, gradient);
     EXPECT_EQ(clipped.gradient_norm, 5);
     EXPECT_TRUE(clipped.clipped);
     EXPECT_EQ(clipped.learning_rate, 1);

@@ -276,8 +276,8 @@ Task<void> PeerConnection::write_loop(Self self) {
             co_return;
         }
         Bytes bytes = *std::move(batch);
-        const Duration patience = self->closing_ ? last_words_max : write_stall_max;
-        const runtime::TimerGuard guard(clock, clock.call_at(clock.now() + patience, give_up));
+        const Duration timeout = self->closing_ ? last_words_max : write_stall_max;
+        const runtime::TimerGuard guard(clock, clock.call_at(clock.now() + timeout, give_up));
         const TimePoint begun = clock.now();
         auto written = co_await self->raw_->write(bytes);
         if (!written) {

@@ -22,7 +22,7 @@ class Dialler {
   public:
     Dialler(SwarmParts& parts, const ConnectionTable& table) : parts_(parts), table_(table) {}
 
-    // It could not be dialled, or over a relay only: perhaps it cannot dial us, either.
+    // The peer could not be dialled, or over a relay only: perhaps it cannot dial us, either.
     std::function<void(const PeerId&)> on_not_reached;
 
     AddressBook& addresses() { return addresses_; }

@@ -25,7 +25,7 @@ Task<void> Door::accept_loop(std::shared_ptr<runtime::Listener> listener) {
             const ErrorKind kind = accepted.error().kind();
             if (kind == ErrorKind::cancelled) co_return;
             log(LogLevel::warning, "p2p", "{}", accepted.error().message());
-            // It gives its descriptor to who is at the door.
+            // A closed connection gives its descriptor to who is at the door.
             if (kind == ErrorKind::overloaded) trimmer_.let_least_missed_go();
             co_await parts_.clock().sleep_for(accept_pause);
             continue;
@@ -36,7 +36,7 @@ Task<void> Door::accept_loop(std::shared_ptr<runtime::Listener> listener) {
         const std::uint64_t number = seat->number();
         const HolePuncher::PunchPtr punch = puncher_.that_expects((*accepted)->remote());
         auto handshake = punch ? punch_accepted(punch, *std::move(accepted), std::move(seat))
-                               : take_inbound(*std::move(accepted), std::move(seat));
+                               : receive_inbound(*std::move(accepted), std::move(seat));
         start_handshake(punch ? "p2p punch" : "p2p inbound", number, std::move(handshake));
     }
 }
@@ -55,7 +55,7 @@ void Door::start_handshake(std::string name, std::uint64_t seat, Task<void> hand
     seats_.belongs_to(seat, parts_.scope.spawn(std::move(name), std::move(handshake)));
 }
 
-Task<void> Door::take_inbound(std::unique_ptr<runtime::Connection> raw, SeatPtr seat) {
+Task<void> Door::receive_inbound(std::unique_ptr<runtime::Connection> raw, SeatPtr seat) {
     const std::string from = raw->remote().text();
     std::string address = raw->remote().host;
     co_await strangers_.wait_at_the_door(std::move(address));
@@ -66,7 +66,8 @@ Task<void> Door::take_inbound(std::unique_ptr<runtime::Connection> raw, SeatPtr 
         co_return;
     }
     if (secured->lane) {
-        // It keeps its seat while it waits for its siblings: nobody has shown who it is.
+        // The connection keeps its seat while it waits for its siblings: nobody has shown who it
+        // is.
         co_await lanes_.take(*std::move(secured));
         co_return;
     }
@@ -79,7 +80,7 @@ Task<void> Door::take_inbound(std::unique_ptr<runtime::Connection> raw, SeatPtr 
 
 // All that come over one relay come from one network, to us: ids cost nothing, and are not shown
 // yet.
-Ok Door::take_circuit(std::shared_ptr<transport::Stream> stream, PeerId caller, PeerId relay) {
+Ok Door::receive_circuit(std::shared_ptr<transport::Stream> stream, PeerId caller, PeerId relay) {
     SeatPtr seat = seat_for(relay.text());
     if (!seat) return Error(ErrorKind::overloaded, "too many strangers are at the door");
     const std::uint64_t number = seat->number();

@@ -31,7 +31,7 @@ class Door {
     void open();
     // Begins to upgrade a circuit that `caller` opened to us; the relay's word for who it is must
     // be true. overloaded: there is no room.
-    Ok take_circuit(std::shared_ptr<transport::Stream> stream, PeerId caller, PeerId relay);
+    Ok receive_circuit(std::shared_ptr<transport::Stream> stream, PeerId caller, PeerId relay);
 
   private:
     using SeatPtr = std::unique_ptr<transport::InboundHandshakes::Seat>;
@@ -40,7 +40,7 @@ class Door {
     SeatPtr seat_for(const std::string& ip);
     // `handshake` holds the seat of that number.
     void start_handshake(std::string name, std::uint64_t seat, Task<void> handshake);
-    Task<void> take_inbound(std::unique_ptr<runtime::Connection> raw, SeatPtr seat);
+    Task<void> receive_inbound(std::unique_ptr<runtime::Connection> raw, SeatPtr seat);
     Task<void> punch_accepted(HolePuncher::PunchPtr punch,
                               std::unique_ptr<runtime::Connection> raw,
                               SeatPtr seat);

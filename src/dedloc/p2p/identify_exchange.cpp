@@ -73,8 +73,8 @@ void IdentifyExchange::learn(const ConnectionPtr& connection, const wire::Identi
     nat_.identified(connection, answer);
 }
 
-Task<void> IdentifyExchange::take_push(ConnectionPtr connection,
-                                       std::shared_ptr<transport::Stream> stream) {
+Task<void> IdentifyExchange::receive_push(ConnectionPtr connection,
+                                          std::shared_ptr<transport::Stream> stream) {
     Bytes whole;
     for (std::size_t messages = 0; messages < identify_messages_max; ++messages) {
         auto message = co_await stream->read_prefixed(identify_message_bytes_max);

@@ -29,7 +29,7 @@ class IdentifyExchange {
     // Asks the peer of a new connection.
     Task<void> ask(ConnectionPtr connection);
     Task<void> serve(ConnectionPtr connection, std::shared_ptr<transport::Stream> stream);
-    Task<void> take_push(ConnectionPtr connection, std::shared_ptr<transport::Stream> stream);
+    Task<void> receive_push(ConnectionPtr connection, std::shared_ptr<transport::Stream> stream);
     // Our addresses or protocols have changed: those who asked before are told, soon and together.
     void push_soon();
     // Nobody is told any more.

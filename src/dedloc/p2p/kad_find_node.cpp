@@ -168,7 +168,7 @@ Task<Result<wire::KadMessage>> PeerFinder::ask(PeerId server, Bytes key, TimePoi
     co_return wire::decode<wire::KadMessage>(**bytes);
 }
 
-void PeerFinder::take_answer(Search& search, const wire::KadMessage& message) {
+void PeerFinder::receive_answer(Search& search, const wire::KadMessage& message) {
     ++search.answered;
     // No more than it should name: hearsay drives what is known out of the address book.
     std::size_t named = 0;
@@ -196,7 +196,7 @@ Task<void> PeerFinder::ask_nearest(SearchPtr search) {
     Bytes key = to_bytes(search->target.bytes());
     auto answer = co_await ask(server, std::move(key), deadline);
     if (answer) {
-        take_answer(*search, *answer);
+        receive_answer(*search, *answer);
     } else {
         log(LogLevel::debug,
             "p2p",

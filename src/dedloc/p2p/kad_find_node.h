@@ -73,7 +73,7 @@ class PeerFinder {
     std::vector<PeerId> servers() const;
     Task<void> ask_nearest(SearchPtr search);
     Task<Result<wire::KadMessage>> ask(PeerId server, Bytes key, TimePoint deadline);
-    void take_answer(Search& search, const wire::KadMessage& message);
+    void receive_answer(Search& search, const wire::KadMessage& message);
 
     Swarm& swarm_;
     PeerId self_;

@@ -39,14 +39,14 @@ class FindNode : public ::testing::Test {
         ASSERT_TRUE(connected) << connected.error().message();
         world_.run_for(1s);  // identify tells what the other speaks
     }
-    static Task<void> call_it(Host* from, PeerId to, Duration patience, Result<Bytes>* out) {
-        const TimePoint deadline = from->clock().now() + patience;
+    static Task<void> call_it(Host* from, PeerId to, Duration timeout, Result<Bytes>* out) {
+        const TimePoint deadline = from->clock().now() + timeout;
         const Bytes request = to_bytes("hello");
         *out = co_await from->call(to, "echo", request, deadline);
     }
-    Result<Bytes> call(Host& from, const PeerId& to, Duration patience = 10s) {
+    Result<Bytes> call(Host& from, const PeerId& to, Duration timeout = 10s) {
         Result<Bytes> answer = Error(ErrorKind::cancelled, "did not run");
-        world_.run_task(call_it(&from, to, patience, &answer));
+        world_.run_task(call_it(&from, to, timeout, &answer));
         return answer;
     }
     static Task<void> find_it(Host* from, PeerId who, Result<std::vector<std::string>>* out) {

@@ -53,7 +53,7 @@ class Libp2pHost final : public Host, public GatedHost {
           diagnostics_(*this, swarm_, finder_, nat_, random_) {
         swarm_.on_stream = [this](ConnectionPtr connection,
                                   std::shared_ptr<transport::YamuxStream> stream) {
-            take_stream(std::move(connection), std::move(stream));
+            receive_stream(std::move(connection), std::move(stream));
         };
         swarm_.on_connection = [this](ConnectionPtr connection) {
             nat_.connected(connection);
@@ -159,7 +159,7 @@ class Libp2pHost final : public Host, public GatedHost {
     std::shared_ptr<MethodFacts> facts_of_method(const std::string& method);
     bool offers(const std::string& protocol) const;
     std::vector<std::string> protocols() const;
-    void take_stream(ConnectionPtr connection, std::shared_ptr<transport::YamuxStream> stream);
+    void receive_stream(ConnectionPtr connection, std::shared_ptr<transport::YamuxStream> stream);
     Task<void> serve(ConnectionPtr connection,
                      std::shared_ptr<transport::Stream> stream,
                      std::shared_ptr<MethodServer::Serving> serving,

@@ -149,7 +149,7 @@ inline constexpr std::size_t relay_reservations_per_ip_max = 64;
 // small collaboration.
 inline constexpr std::size_t relay_circuits_max = 2048;
 inline constexpr std::size_t relay_circuits_per_peer_max = 64;
-// That were opened from one address, as above: whoever is there, others find room.
+// Circuits from one address, as above: others find room, too.
 inline constexpr std::size_t relay_circuits_per_ip_max = relay_circuits_max / 2;
 // Circuits of those who are no members yet, at a relay for members: a hello, the run file, a
 // tokenizer. Whoever has become one meanwhile is limited no longer.
@@ -211,7 +211,7 @@ inline constexpr Duration mapping_retry_min = 10s;
 inline constexpr Duration mapping_retry_max = std::chrono::minutes(15);
 // How soon another network is noticed.
 inline constexpr Duration mapping_look_pause_max = 30s;
-// Whoever finds the port closed makes us ask again no sooner.
+// A peer that finds the port closed makes us ask again no sooner.
 inline constexpr Duration mapping_doubt_pause_min = std::chrono::minutes(1);
 
 }  // namespace dedloc::p2p

@@ -194,8 +194,8 @@ std::vector<std::string> Libp2pHost::protocols() const {
     return all;
 }
 
-void Libp2pHost::take_stream(ConnectionPtr connection,
-                             std::shared_ptr<transport::YamuxStream> stream) {
+void Libp2pHost::receive_stream(ConnectionPtr connection,
+                                std::shared_ptr<transport::YamuxStream> stream) {
     const PeerId& peer = connection->remote();
     const bool is_stranger = swarm_.strangers().contain(peer);
     const std::size_t tasks_max = is_stranger ? stranger_streams_max : stream_tasks_max;
@@ -234,7 +234,7 @@ Task<void> Libp2pHost::serve(ConnectionPtr connection,
     } else if (*protocol == wire::kad_protocol) {
         if (guard->becomes_kad()) co_await finder_.serve(stream);
     } else if (*protocol == wire::identify_push_protocol) {
-        if (guard->becomes_push()) co_await identify_.take_push(connection, stream);
+        if (guard->becomes_push()) co_await identify_.receive_push(connection, stream);
     } else if (nat_.offers(*protocol)) {
         co_await nat_.serve(*std::move(protocol), connection, stream);
     } else if (methods_served_.has(*protocol)) {  // else it was removed meanwhile

@@ -132,7 +132,7 @@ Task<void> NatService::serve_stop(ConnectionPtr connection,
     auto caller = co_await accept_circuit(stream, is_welcome);
     if (!caller) co_return;
     const PeerId peer = *caller;
-    const auto taken = around_.swarm.door().take_circuit(stream, peer, relay);
+    const auto taken = around_.swarm.door().receive_circuit(stream, peer, relay);
     if (!taken)
         log(LogLevel::debug,
             "p2p",

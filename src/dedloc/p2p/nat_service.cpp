@@ -248,7 +248,7 @@ void NatService::identified(const ConnectionPtr& connection, const wire::Identif
         return;
     }
     if (auto seen = wire::Multiaddr::from_bytes(identify.observed_address))
-        take_observation(connection, *std::move(seen));
+        receive_observation(connection, *std::move(seen));
     if (connection->offers(std::string(wire::relay_hop_protocol)))
         reservations_.add_candidate(peer);
     else if (!identify.protocols.empty())  // news may be of addresses alone
@@ -259,7 +259,7 @@ void NatService::identified(const ConnectionPtr& connection, const wire::Identif
     ask_news_.set();
 }
 
-void NatService::take_observation(const ConnectionPtr& connection, wire::Multiaddr seen) {
+void NatService::receive_observation(const ConnectionPtr& connection, wire::Multiaddr seen) {
     const PeerId& peer = connection->remote();
     const TimePoint now = around_.clock.now();
     const bool is_news = connection->is_dialler() && is_news_of_router(seen);
@@ -450,7 +450,7 @@ Task<void> NatService::ask(PeerId server) {
     const TimePoint deadline = now + answer_wait;
     auto answer = co_await ask_dial_back(connection, me, std::move(addresses), deadline);
     if (answer)
-        take_answer(server, *answer);
+        receive_answer(server, *answer);
     else
         log(LogLevel::debug, "p2p", "autonat: {}", answer.error().message());
 }
@@ -478,7 +478,7 @@ void NatService::confirm(const wire::Multiaddr& address) {
     if (confirmed_ != before) around_.on_change();
 }
 
-void NatService::take_answer(const PeerId& server, const DialledBack& answer) {
+void NatService::receive_answer(const PeerId& server, const DialledBack& answer) {
     const auto asked = to_ask();
     const TimePoint now = around_.clock.now();
     if (answer.status == wire::AutonatStatus::ok) {

@@ -45,7 +45,7 @@ class NatService {
         runtime::Scope& scope;
         // Addresses that we listen on, wildcards replaced by the machine's; plain.
         std::function<std::vector<wire::Multiaddr>()> interfaces;
-        // Those of them that tell in which network we are (Network::outward_addresses()).
+        // The addresses that tell in which network we are (Network::outward_addresses()).
         std::function<std::vector<wire::Multiaddr>()> outward;
         std::function<void()> on_change;         // addresses() or protocols() are others now
         std::vector<wire::Multiaddr> announced;  // by the user, instead
@@ -108,10 +108,10 @@ class NatService {
     Task<void> ask_loop();
     Task<void> ask(PeerId server);
     Task<void> mapping_news();
-    void take_answer(const PeerId& server, const DialledBack& answer);
+    void receive_answer(const PeerId& server, const DialledBack& answer);
     void remember(const PeerId& server, bool failed);
     void confirm(const wire::Multiaddr& address);
-    void take_observation(const ConnectionPtr& connection, wire::Multiaddr seen);
+    void receive_observation(const ConnectionPtr& connection, wire::Multiaddr seen);
     bool is_news_of_router(const wire::Multiaddr& seen) const;
 
     Task<void> make_direct(ConnectionPtr relayed, std::vector<wire::Multiaddr> public_addresses);

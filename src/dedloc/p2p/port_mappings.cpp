@@ -67,7 +67,7 @@ void PortMappings::drop() {
 // A machine that is in another network now has another router, too. Any address tells, not only
 // the one to map: that may be of a tunnel. Being in none for a moment is no move; but the router
 // is asked at once when there is one again: perhaps it was that which started anew.
-void PortMappings::look_at_interfaces() {
+void PortMappings::check_interfaces() {
     const auto addresses = around_.interfaces();
     auto seen = subnets_of(addresses);
     const bool is_first = sentence_.empty();
@@ -88,7 +88,7 @@ Task<void> PortMappings::run() {
     while (!closing_) {
         news_.reset();
         const auto before = inside_;
-        look_at_interfaces();
+        check_interfaces();
         if (held_ && (inside_ != before || around_.clock.now() >= held_->until)) {
             runtime::PortMapping old = held_->mapping;
             drop();
@@ -120,7 +120,7 @@ Task<void> PortMappings::ask() {
     if (answer)
         co_await take(*std::move(answer));
     else
-        take_failure(answer.error());
+        receive_failure(answer.error());
     asking_ = false;
     settled_ = true;
     idle_.set();
@@ -154,7 +154,7 @@ Task<void> PortMappings::take(runtime::PortMapping mapping) {
 
 // A mapping that is held stays until its lease ends: a router that is silent for a moment still
 // passes the port on. In another network it is not this router that does.
-void PortMappings::take_failure(const Error& error) {
+void PortMappings::receive_failure(const Error& error) {
     if (std::exchange(moved_, false)) drop();
     retry_ = std::clamp(2 * retry_, mapping_retry_min, mapping_retry_max);
     due_ = around_.clock.now() + retry_;

@@ -65,11 +65,11 @@ class PortMappings {
         TimePoint until;
     };
 
-    void look_at_interfaces();
+    void check_interfaces();
     void say(std::string sentence);
     Task<void> ask();
     Task<void> take(runtime::PortMapping mapping);
-    void take_failure(const Error& error);
+    void receive_failure(const Error& error);
     Task<void> give_back(runtime::PortMapping mapping);
     void drop();
 

@@ -32,7 +32,7 @@ Task<void> serve_identify(std::shared_ptr<transport::Stream> stream,
 Task<Result<wire::Identify>> ask_identify(std::shared_ptr<PeerConnection> connection,
                                           TimePoint deadline);
 
-// Those of the protocols a peer told us that are remembered: the first ones, within
+// The protocols of a peer that are remembered: the first ones, within
 // protocols_per_peer_max and protocols_bytes_per_peer_max.
 std::set<std::string> remembered_protocols(const std::vector<std::string>& told);
 

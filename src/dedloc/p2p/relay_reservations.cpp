@@ -90,8 +90,8 @@ bool RelayReservations::has_enough() const {
     return static_cast<std::size_t>(serving) >= relays_used_max;
 }
 
-// Whom to ask now: who must be renewed, else a candidate while there are too few. One that we have
-// dialled can be dialled for sure; who came to us perhaps only thinks so.
+// The relay to ask now: one that must be renewed, else a candidate while there are too few. One
+// that we have dialled can be dialled for sure; who came to us perhaps only thinks so.
 std::optional<PeerId> RelayReservations::next_due() const {
     const TimePoint now = around_.clock.now();
     for (const auto& [relay, held] : held_)
@@ -163,7 +163,7 @@ Task<void> RelayReservations::take(PeerId relay) {
         taken ? std::string("it has no address") : taken.error().message());
     entry.wait = std::clamp(2 * entry.wait, refused_min, refused_max);
     entry.not_before = around_.clock.now() + entry.wait;
-    // One that could not be renewed holds until its end; then it goes.
+    // A reservation that could not be renewed holds until its end; then it goes.
     const auto held = held_.find(relay);
     if (held == held_.end()) co_return;
     if (held->second.until <= entry.not_before)

@@ -35,11 +35,11 @@ class RelayReservations {
     Task<void> run();  // until it is cancelled
     // A peer that offers relay service is connected.
     void add_candidate(const PeerId& peer);
-    // One that served its members only may have become ours: it is asked again soon.
+    // A relay that served its members only may have become ours: it is asked again soon.
     void ask_soon(const PeerId& peer);
     void forget(const PeerId& peer);  // it is not connected any more
-    // It serves nobody new. Until there is another what it gave stays: perhaps for those who are
-    // connected to it, and it may serve again.
+    // The relay serves nobody new. Until there is another what it gave stays: perhaps for those who
+    // are connected to it, and it may serve again.
     void retire(const PeerId& peer);
     void wake() { news_.set(); }  // is_needed() may have changed
 

@@ -29,7 +29,7 @@ class RelayService {
         runtime::Clock& clock;
         security::Identity identity;
         std::function<bool()> is_serving;
-        // Whom it serves; others may only open circuits of few bytes, to be introduced.
+        // The peers that it serves; others may only open circuits of few bytes, to be introduced.
         std::function<bool(const PeerId&)> is_served;
         // A connection to that peer that is no relayed one; null if there is none.
         std::function<ConnectionPtr(const PeerId&)> direct_connection;

@@ -487,7 +487,7 @@ TEST_F(RelayTest, two_that_share_no_network_meet_over_a_relay_that_is_in_both) {
     for (Host* host : {&a, &b}) ASSERT_TRUE(dial(*host, address_with_id(middle)));
     // Both are dialled back by the one in the middle: they are public, and have no places.
     ASSERT_TRUE(until([&] { return !uses(a, middle) && !uses(b, middle); }, 60s));
-    // They hear of each other, and try.
+    // The two hear of each other, and try.
     a.add_addresses(b.id(), b.addresses());
     b.add_addresses(a.id(), a.addresses());
     EXPECT_FALSE(call(a, b.id(), Bytes(10, 1)));
@@ -825,7 +825,8 @@ TEST(Reservation, clocks_that_differ_do_not_make_it_endless_or_nothing) {
     EXPECT_EQ(granted.check()->life, relay_reservation_life_min);
     granted.answer.reservation->expire_unix_s = ~std::uint64_t{0};
     EXPECT_EQ(granted.check()->life, relay_reservation_life_max);
-    // Ours a day behind: it is renewed before the relay, which gives an hour, has forgotten it.
+    // Our clock is a day behind: it is renewed before the relay, which gives an hour, has forgotten
+    // it.
     granted.answer.reservation->expire_unix_s = 1000 + 25 * 3600;
     EXPECT_LE(granted.check()->life, RelayLimits().reservation_life);
 }

@@ -13,7 +13,7 @@
 
 namespace dedloc::p2p {
 
-// One that comes over a relay comes from its relay's address, to us.
+// A stranger that comes over a relay comes from its relay's address, to us.
 std::string address_behind(const PeerConnection& connection);
 
 class Strangers {
@@ -21,7 +21,7 @@ class Strangers {
     Strangers(SwarmParts& parts, const ConnectionTable& table);
 
     bool contain(const PeerId& peer) const;
-    // It is none, as long as it is connected.
+    // The peer is no stranger, as long as it is connected.
     void vouch(const PeerId& peer);
     bool is_vouched_for(const PeerId& peer) const { return vouched_for_.contains(peer); }
     // Counts what a stranger cost; nothing for others.

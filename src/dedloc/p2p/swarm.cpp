@@ -13,8 +13,6 @@ constexpr Duration goodbye_max = 200ms;  // for the go-aways of close_all()
 
 }  // namespace
 
-// ----------------------------------------------------------------------------------- listening
-
 Ok Listeners::open(const std::vector<std::string>& multiaddrs) {
     std::vector<std::shared_ptr<runtime::Listener>> opened;
     for (const std::string& text : multiaddrs) {

@@ -97,7 +97,7 @@ void CheckpointHook::saved(const std::string& folder,
     if (!wanted()) return;
     if (waiting_) ++skipped_;
     waiting_ = Work{folder, step, state_hash};
-    look();
+    poll();
 }
 
 void CheckpointHook::start(Work work) {
@@ -143,7 +143,7 @@ void CheckpointHook::ended() {
                       last_words(options_.log_directory + "/hook.err")));
 }
 
-void CheckpointHook::look() {
+void CheckpointHook::poll() {
     if (process_ && now_s() - started_ > options_.seconds_max) process_->kill_group();
     if (process_ && !process_->running()) ended();
     if (!process_ && waiting_) start(*std::exchange(waiting_, std::nullopt));
@@ -164,7 +164,7 @@ void CheckpointHook::give_up() {
 
 void CheckpointHook::finish(double seconds, const std::function<bool()>& gives_up) {
     const double until = now_s() + seconds;
-    for (look(); busy(); look()) {
+    for (poll(); busy(); poll()) {
         const double left = until - now_s();
         if (left <= 0 || gives_up()) return give_up();
         if (process_) (void)process_->wait_for(std::min(left, ask_interval_s));

@@ -48,7 +48,7 @@ class CheckpointHook {
     // A checkpoint is whole at `folder` (absolute).
     void saved(const std::string& folder, std::uint64_t step, const std::string& state_hash);
     // Looks whether the running one has ended, and starts the one that waits.
-    void look();
+    void poll();
     // Whether there is something to wait for.
     bool busy() const { return process_ || waiting_; }
     // Waits for what is left, at most so many seconds, or until `gives_up` says so, which is asked

@@ -31,7 +31,7 @@ class DataThroughRun {
         : node_(node), invitation_(invitation), options_(options) {}
 
     bool is_shared() const;
-    // Its own folder goes before what others send.
+    // The peer's own folder goes before what others send.
     bool has_own_files() const { return !options_.data_directory.empty(); }
     // After this tasks are made with text from the run's peers. not_found: the catalogue is not
     // here.

@@ -22,7 +22,7 @@ constexpr std::size_t refusal_bytes_max = 4096;
 
 Ok ask_by_file(const std::string& folder,
                std::string_view request,
-               double patience_s,
+               double timeout_s,
                std::string_view silence) {
     std::error_code error;
     fs::create_directories(folder, error);
@@ -32,7 +32,7 @@ Ok ask_by_file(const std::string& folder,
         folder + "/" + base::to_hex(security::secure_random(request_name_bytes));
     // Whole or not at all: a name beside it, which the peer does not look at.
     DEDLOC_TRY_VOID(write_private_file(path, request));
-    const double until = steady_seconds() + patience_s;
+    const double until = steady_seconds() + timeout_s;
     while (fs::exists(path, error)) {
         if (steady_seconds() > until) {
             fs::remove(path, error);

@@ -3,7 +3,7 @@
 // file first (admission::refusal_suffix).
 //
 // Errors: bad_input (the peer refused, in its words), timeout (it does not take the file away),
-// local_fault (the file cannot be written). Blocks for `patience_s` at most. Thread: any.
+// local_fault (the file cannot be written). Blocks for `timeout_s` at most. Thread: any.
 
 #pragma once
 #include <string>
@@ -16,7 +16,7 @@ namespace dedloc::peer {
 // `silence`: what a timeout says.
 Ok ask_by_file(const std::string& folder,
                std::string_view request,
-               double patience_s,
+               double timeout_s,
                std::string_view silence);
 
 }  // namespace dedloc::peer

@@ -10,7 +10,7 @@ struct GridWatch::Slot {
 
 namespace {
 
-constexpr Duration look_interval = 3s;         // of a small grid
+constexpr Duration poll_interval = 3s;         // of a small grid
 constexpr Duration interval_of_expert = 20ms;  // what a look costs its table
 constexpr Duration grid_answer_max = 8s;
 
@@ -19,11 +19,11 @@ Task<void> watch_grid(const collab::Node& node,
                       std::shared_ptr<GridWatch::Slot> slot) {
     experts::Directory directory(*node.dht(), node.host().executor(), node.clock());
     const Duration interval =
-        std::max(look_interval, interval_of_expert * static_cast<int>(grid.experts_count()));
+        std::max(poll_interval, interval_of_expert * static_cast<int>(grid.experts_count()));
     for (;;) {
         const TimePoint deadline = node.clock().now() + grid_answer_max;
         experts::ExpertGrid asked = grid;
-        slot->seen = co_await experts::look_at_grid(
+        slot->seen = co_await experts::survey_grid(
             node.host(), *node.dht(), directory, std::move(asked), deadline);
         co_await node.clock().sleep_for(interval);
     }

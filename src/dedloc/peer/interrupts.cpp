@@ -59,7 +59,7 @@ void handle_signals(void (*handler)(int)) {
     action.sa_handler = handler;
     ::sigaction(SIGINT, &action, nullptr);
     ::sigaction(SIGTERM, &action, nullptr);
-    // Whoever started us with nohup wants us to stay when the terminal closes.
+    // A user that started us with nohup wants us to stay when the terminal closes.
     struct sigaction before {};
     ::sigaction(SIGHUP, nullptr, &before);
     if (before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);

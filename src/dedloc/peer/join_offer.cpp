@@ -39,9 +39,9 @@ std::string own_data(const run::TaskConfig& task) {
     return kind && kind->own_data ? kind->own_data(task) : std::string();
 }
 
-std::vector<std::string> JoinOffer::look(double now,
-                                         const std::string& join_string,
-                                         const Surroundings& around) {
+std::vector<std::string> JoinOffer::observe(double now,
+                                            const std::string& join_string,
+                                            const Surroundings& around) {
     if (is_shown_ && !leads_nowhere_) return {};
     if (began_ < 0) began_ = now;
     const run::JoinString join = read(join_string);
@@ -59,7 +59,7 @@ std::vector<std::string> JoinOffer::look(double now,
             return {"Strings of `invite` lead in from other networks, too, from now on.\n"};
         return {"Others join, from other networks too, with:\n", command};
     }
-    if (!leads_in && around.is_asking && now - began_ < way_in_patience_s) return {};
+    if (!leads_in && around.is_asking && now - began_ < way_in_timeout_s) return {};
     is_shown_ = true;
     // A peer that listens for this machine alone means it so.
     const bool is_private = !around.relays_given && !addresses.empty() &&

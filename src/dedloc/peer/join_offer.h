@@ -2,10 +2,10 @@
 //
 //   for (const std::string& line : offer.look(now, join_string, surroundings)) screen.say(line);
 //
-// Whoever copies a string that was shown before the router or a relay answered passes on one that
-// leads nobody in from outside. So it is held back until they have, for way_in_patience_s at most;
-// where nobody came to help, it is said what would; and when a later string leads in after all, it
-// is shown again, once.
+// A user that copies a string that was shown before the router or a relay answered passes on one
+// that leads nobody in from outside. So it is held back until they have, for way_in_timeout_s at
+// most; where nobody came to help, it is said what would; and when a later string leads in after
+// all, it is shown again, once.
 //
 // Thread: any; pure.
 
@@ -17,7 +17,7 @@
 
 namespace dedloc::peer {
 
-inline constexpr double way_in_patience_s = 5;
+inline constexpr double way_in_timeout_s = 5;
 
 // The data of a run that everybody who trains needs in a folder of their own, for --data; empty:
 // what the task needs comes in a package.
@@ -34,9 +34,9 @@ class JoinOffer {
         std::string directory{};    // this peer's folder
     };
     // Lines to show now; mostly none. `now`: steady seconds.
-    std::vector<std::string> look(double now,
-                                  const std::string& join_string,
-                                  const Surroundings& around);
+    std::vector<std::string> observe(double now,
+                                     const std::string& join_string,
+                                     const Surroundings& around);
     bool is_held() const { return !is_shown_; }
 
   private:

@@ -41,7 +41,7 @@ void JoinStringFile::show() {
         const p2p::NatReport nat = p2p::nat_of(node_.host())->nat_report();
         around.is_asking = nat.router_is_asked || (around.relays_given && nat.relays.empty());
     });
-    const std::vector<std::string> lines = offer_.look(steady_seconds(), text_, around);
+    const std::vector<std::string> lines = offer_.observe(steady_seconds(), text_, around);
     // A script that wants nothing else wants this; one that reads JSON finds it in join.txt.
     if (options_.quiet && !options_.json && !lines.empty()) screen_.print(text_);
     for (const std::string& line : lines) screen_.say(line);

@@ -13,7 +13,7 @@ constexpr auto waiting_look_time = std::chrono::milliseconds(100);
 
 }  // namespace
 
-Outcome<Visited> NewerStates::look(const Tell& tell) {
+Outcome<Visited> NewerStates::visit(const Tell& tell) {
     const double begun = steady_seconds();
     auto seen = what_.join_string.empty()
                     ? visit_checkpoint(what_.checkpoint, task_)
@@ -23,14 +23,14 @@ Outcome<Visited> NewerStates::look(const Tell& tell) {
 }
 
 Outcome<Visited> NewerStates::first() {
-    auto seen = look(tell_);
+    auto seen = visit(tell_);
     if (seen) step_ = seen->state->step();
     return seen;
 }
 
 std::optional<Visited> NewerStates::next() {
     while (waits(std::max(what_.refresh, visit_share * took_))) {
-        auto seen = look([](const std::string&) {});
+        auto seen = visit([](const std::string&) {});
         if (!goes_on_()) break;
         judge(seen);
         if (!seen || seen->state->step() == step_) continue;

@@ -25,7 +25,7 @@ struct FollowedModel {
     std::string join_string{};  // or ...
     std::string directory{};    // of the peer that the string is for, in an invited run
     std::string checkpoint{};   // ... a folder, as find_checkpoint() takes it
-    double refresh = 60;        // seconds between two looks
+    double refresh = 60;        // seconds between two visits
 };
 
 class NewerStates {
@@ -43,7 +43,7 @@ class NewerStates {
     std::optional<Visited> next();
 
   private:
-    Outcome<Visited> look(const Tell& tell);
+    Outcome<Visited> visit(const Tell& tell);
     bool waits(double seconds) const;
     void judge(const Outcome<Visited>& seen);
 
@@ -52,7 +52,7 @@ class NewerStates {
     const GoesOn goes_on_;
     const Tell tell_;
     std::uint64_t step_ = 0;
-    double took_ = 0;  // seconds, the last look
+    double took_ = 0;  // seconds, the last visit
     bool answers_ = true;
 };
 

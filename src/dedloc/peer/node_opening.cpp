@@ -126,7 +126,7 @@ Result<std::unique_ptr<collab::Node>> open_at_earlier_port(collab::NodeOptions n
     return collab::Node::open(std::move(node));
 }
 
-// It only saves others a fresh join string, so nobody is told when it cannot be written.
+// The port only saves others a fresh join string, so nobody is told when it cannot be written.
 void keep_port(const collab::Node& node, const std::string& directory) {
     const auto addresses = node.run_on_network_thread([&] { return node.host().addresses(); });
     for (const std::string& text : addresses) {

@@ -19,7 +19,7 @@ std::optional<Failure> grant_wish(const std::string& directory, const admission:
     const Ok granted = ask_by_file(
         directory + "/" + std::string(admission::wishes_folder),
         std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
-        wish_patience_s,
+        wish_timeout_s,
         fmt::format("the peer in {} did not answer: it is no organiser's (only the peer that "
                     "began the run, and those invited with --organiser, let people in)",
                     directory));

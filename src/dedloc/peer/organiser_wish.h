@@ -3,7 +3,7 @@
 // been granted or refused.
 //
 // Errors: Failure with unreachable (no peer answers), bad_input (the peer refused, in its words),
-// disk. Blocks for wish_patience_s at most. Thread: any.
+// disk. Blocks for wish_timeout_s at most. Thread: any.
 
 #pragma once
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace dedloc::peer {
 
-inline constexpr double wish_patience_s = 10;
+inline constexpr double wish_timeout_s = 10;
 
 // Hands a wish to the peer in `directory` and waits until it is granted.
 std::optional<Failure> grant_wish(const std::string& directory, const admission::Wish& wish);

@@ -56,7 +56,7 @@ PeerControl::~PeerControl() {
     fs::remove_all(folder_, error);
 }
 
-void PeerControl::look() {
+void PeerControl::poll() {
     std::deque<std::shared_ptr<Waiting>> waiting;
     {
         const std::lock_guard lock(mutex_);
@@ -69,10 +69,10 @@ void PeerControl::look() {
         each->done = true;
     }
     if (!waiting.empty()) done_.notify_all();
-    look_in_folder();
+    scan_folder();
 }
 
-void PeerControl::look_in_folder() {
+void PeerControl::scan_folder() {
     std::error_code error;
     std::size_t count = 0;
     for (const auto& entry : fs::directory_iterator(folder_, error)) {
@@ -96,7 +96,7 @@ Ok PeerControl::ask(const ControlRequest& request) {
     std::unique_lock lock(mutex_);
     if (!closed_ && waiting_.size() < controls_at_once_max) {
         waiting_.push_back(waiting);
-        done_.wait_for(lock, std::chrono::duration<double>(control_patience_s), [&] {
+        done_.wait_for(lock, std::chrono::duration<double>(control_timeout_s), [&] {
             return waiting->done || closed_;
         });
         if (waiting->done) return waiting->outcome;
@@ -118,7 +118,7 @@ Ok ask_peer(const std::string& directory, const ControlRequest& request) {
     DEDLOC_TRY(const RunningPeer peer, running_peer(directory));
     return ask_by_file(peer.path + "/" + std::string(control_folder),
                        to_json(request),
-                       control_patience_s,
+                       control_timeout_s,
                        fmt::format("the peer in {} did not answer: it is ending, busy, or of an "
                                    "older version, or no trainer's",
                                    directory));

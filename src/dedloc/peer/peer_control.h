@@ -8,7 +8,7 @@
 // The peer takes the file away when it is done. The main thread alone carries out what is asked.
 //
 // Errors: bad_input (what is asked means nothing), timeout (the peer is busy for long). Thread:
-// look() and close() the main thread's, ask() any other.
+// poll() and close() the main thread's, ask() any other.
 
 #pragma once
 #include <condition_variable>
@@ -23,7 +23,7 @@
 namespace dedloc::peer {
 
 inline constexpr std::string_view control_folder = "control";
-inline constexpr double control_patience_s = 15;
+inline constexpr double control_timeout_s = 15;
 inline constexpr std::size_t control_bytes_max = 1024;
 inline constexpr std::size_t controls_at_once_max = 16;
 
@@ -45,7 +45,7 @@ class PeerControl {
     PeerControl& operator=(const PeerControl&) = delete;
 
     // A few times a second: carries out what is asked.
-    void look();
+    void poll();
     // Waits until it is carried out.
     Ok ask(const ControlRequest& request);
     // The peer refuses what is asked from now on, and what waits.
@@ -57,7 +57,7 @@ class PeerControl {
         bool done = false;
         Ok outcome{};
     };
-    void look_in_folder();
+    void scan_folder();
 
     std::string folder_;
     CarryOut carry_out_;

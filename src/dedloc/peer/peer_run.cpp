@@ -69,12 +69,12 @@ std::string host_name() {
 
 namespace {
 
-constexpr double gradient_patience_s = 1;  // after Ctrl-C, once the state is saved
-constexpr Duration leave_patience = 5s;    // after Ctrl-C: for a step that takes our samples
-constexpr Duration notice_patience = 20s;  // the same after a notice: 30 s are left
-constexpr Duration file_patience = 120s;   // for a file of the run that peers have
-constexpr Duration end_patience = 10s;     // after the end: for peers that still apply it
-constexpr double download_tell_s = 10;     // between plain lines about a download
+constexpr double gradient_timeout_s = 1;     // after Ctrl-C, once the state is saved
+constexpr Duration leave_grace_period = 5s;  // after Ctrl-C: for a step that takes our samples
+constexpr Duration notice_timeout = 20s;     // the same after a notice: 30 s are left
+constexpr Duration file_timeout = 120s;      // for a file of the run that peers have
+constexpr Duration end_timeout = 10s;        // after the end: for peers that still apply it
+constexpr double download_tell_s = 10;       // between plain lines about a download
 
 // --flip-signs: a peer that errs on purpose, for tests and experiments of robust runs. It finds
 // right what its accomplice, which does the same, hands in.
@@ -179,7 +179,7 @@ class PeerRun {
     Result<std::shared_ptr<const tasks::TrainingTask>> task_here();
     std::optional<Failure> make_task();
     std::optional<Failure> begin();
-    collab::Options collaboration_options() const;
+    collab::CollaborationOptions collaboration_options() const;
     void say_folder();
     bool look_while_joining();
     bool is_to_end();
@@ -190,7 +190,7 @@ class PeerRun {
     void tell_caps(const runtime::LineCaps& caps);
     void tell_evaluations();
     void train();
-    void look();
+    void poll();
     void look_at(const events::Event& event);
     std::string how_to_come_back() const;
     void refresh_join_string();
@@ -268,7 +268,7 @@ std::optional<Failure> PeerRun::fetch_missing_files() {
 Outcome<bool> PeerRun::fetch(const tasks::MissingFile& wanted) {
     screen_.say(fmt::format("fetching the {} of the run …", wanted.what));
     const auto fetched = collab::fetch_attachment(
-        node_, input_.invitation, wanted.hash, wanted.bytes_max, file_patience);
+        node_, input_.invitation, wanted.hash, wanted.bytes_max, file_timeout);
     if (!fetched) {
         if (fetched.error().kind() == ErrorKind::denied) return failure(fetched.error());
         announce(events::FileMissing{}, fetched.error().message());
@@ -352,7 +352,7 @@ void PeerRun::say_folder() {
 
 // Every frame until the state is there, which may take hours. False: to be ended.
 bool PeerRun::look_while_joining() {
-    look();
+    poll();
     for (const membership::Status& status : last_statuses_) {
         if (status.peer != node_.id() || status.phase != membership::Phase::downloading) continue;
         if (screen_.options().in_place || steady_seconds() - download_told_ < download_tell_s)
@@ -384,8 +384,8 @@ bool PeerRun::is_to_end() {
     return true;
 }
 
-collab::Options PeerRun::collaboration_options() const {
-    collab::Options options;
+collab::CollaborationOptions PeerRun::collaboration_options() const {
+    collab::CollaborationOptions options;
     options.run = run_file();
     input_.invitation.hand_over(options);
     options.issuer = input_.issuer;
@@ -493,7 +493,7 @@ Ok PeerRun::carry_out(const ControlRequest& request) {
     if (request.action == "limit") {
         if (!input_.opened.caps)
             return make_error(ErrorKind::bad_input, "the caps of this peer cannot be changed");
-        return input_.opened.caps->set(request.up, request.down);  // look() tells when it is so
+        return input_.opened.caps->set(request.up, request.down);  // poll() tells when it is so
     }
     const bool paused = request.action == "pause";
     if (paused == is_paused_) return {};
@@ -510,17 +510,17 @@ Ok PeerRun::carry_out(const ControlRequest& request) {
 
 void PeerRun::update_web(const monitor::RunView& view) {
     if (!web_) return;
-    web::Look look;
-    look.view = view;
-    look.statuses = last_statuses_;
-    look.now = node_.clock().wall_now();
-    look.up_mbit = caps_told_.up * 8e-6;
-    look.down_mbit = caps_told_.down * 8e-6;
-    look.paused = is_paused_;
-    look.grid = grid_.seen();
+    web::RunSnapshot snapshot;
+    snapshot.view = view;
+    snapshot.statuses = last_statuses_;
+    snapshot.now = node_.clock().wall_now();
+    snapshot.up_mbit = caps_told_.up * 8e-6;
+    snapshot.down_mbit = caps_told_.down * 8e-6;
+    snapshot.paused = is_paused_;
+    snapshot.grid = grid_.seen();
     for (const auto& [peer, traffic] : carried_)
-        look.carried.push_back({peer, traffic.sent_bytes, traffic.received_bytes});
-    web_->update(std::move(look));
+        snapshot.carried.push_back({peer, traffic.sent_bytes, traffic.received_bytes});
+    web_->update(std::move(snapshot));
 }
 
 std::optional<Failure> PeerRun::begin() {
@@ -554,7 +554,7 @@ std::optional<Failure> PeerRun::begin() {
     const Ok secret_kept = train::keep_secret(node_, input_.invitation.secret);
     if (!secret_kept) return failure(ExitCode::disk, secret_kept.error());
 
-    collab::Options options = collaboration_options();
+    collab::CollaborationOptions options = collaboration_options();
     if (input_.resume) options.chain = input_.resume->extra;
     if (hosts()) {
         auto first = train::on_passing_thread([this] { return first_state(*learner_); });
@@ -684,14 +684,14 @@ void PeerRun::look_at(const events::Event& event) {
     if (const auto* revoked = event.as<events::Revoked>(); revoked && revoked->ours && !put_out_)
         put_out_ = Failure{code_for(Error(ErrorKind::denied, "")), event.text};
     if (options_.quiet)
-        if (const auto line = quiet_failures_.look(event, steady_seconds()))
+        if (const auto line = quiet_failures_.observe(event, steady_seconds()))
             say(stderr, "dedloc: {}\n", *line);
     if (event.is<events::VotesFailing>() && !put_out_)
         put_out_ = Failure{ExitCode::disk, event.text + how_to_come_back()};
     model_.add(event);
 }
 
-void PeerRun::look() {
+void PeerRun::poll() {
     runtime::LineCaps caps;
     node_.run_on_network_thread([&] {
         last_statuses_ = service_.collaboration().peers();
@@ -710,7 +710,7 @@ void PeerRun::look() {
     }
     update_web(view);
     screen_.show(view);
-    control_.look();
+    control_.poll();
 }
 
 void PeerRun::refresh_join_string() {
@@ -720,10 +720,10 @@ void PeerRun::refresh_join_string() {
 
 void PeerRun::train() {
     while (!trainer_ended_) {
-        look();
+        poll();
         refresh_join_string();
         states_.save_if_due();
-        states_.hook().look();
+        states_.hook().poll();
         tell_micro_batch();
         if (put_out_) break;
         if (is_to_end()) {
@@ -750,7 +750,7 @@ void PeerRun::finish_hook(const std::optional<Failure>& failed) {
 }
 
 void PeerRun::wait_for_trainer() {
-    const double until = steady_seconds() + gradient_patience_s;
+    const double until = steady_seconds() + gradient_timeout_s;
     while (!trainer_->has_ended() && (!interrupted_ || steady_seconds() < until))
         std::this_thread::sleep_for(monitor::frame_time);
 }
@@ -761,10 +761,10 @@ std::optional<Failure> PeerRun::end() {
     // The trainer ends by itself when the run is over; else it hands in what it has. Without a vote
     // there is no step to wait for.
     const bool votes = !put_out_;
-    const Duration patience = preempted_ ? notice_patience : leave_patience;
-    if (interrupted_ || !votes) trainer_->stop(votes ? patience : Duration(0));
-    service_.leave(!votes ? Duration(0) : interrupted_ ? patience : end_patience);
-    look();
+    const Duration timeout = preempted_ ? notice_timeout : leave_grace_period;
+    if (interrupted_ || !votes) trainer_->stop(votes ? timeout : Duration(0));
+    service_.leave(!votes ? Duration(0) : interrupted_ ? timeout : end_timeout);
+    poll();
     control_.close();
     if (web_)
         web_->end(interrupted_ ? "this peer has left"

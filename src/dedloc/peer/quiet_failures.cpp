@@ -23,7 +23,7 @@ bool is_to_be_mended(const events::Event& event) {
 
 }  // namespace
 
-std::optional<std::string> QuietFailures::look(const events::Event& event, double now) {
+std::optional<std::string> QuietFailures::observe(const events::Event& event, double now) {
     if (!is_to_be_mended(event)) return std::nullopt;
     const auto [told, is_first] = told_.try_emplace(std::string(event.kind()));
     if (!is_first && now - told->second.at < failure_told_every_s) {

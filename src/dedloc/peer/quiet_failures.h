@@ -21,7 +21,7 @@ inline constexpr double failure_told_every_s = 60;
 class QuietFailures {
   public:
     // The line to print, if any. `now`: steady seconds.
-    std::optional<std::string> look(const events::Event& event, double now);
+    std::optional<std::string> observe(const events::Event& event, double now);
 
   private:
     struct Told {

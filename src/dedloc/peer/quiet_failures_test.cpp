@@ -8,7 +8,7 @@ namespace {
 TEST(QuietFailures, tells_what_people_have_to_mend_and_nothing_else) {
     QuietFailures failures;
     const auto told = [&](events::Any what, double now) {
-        return failures.look({.text = "a sentence", .what = std::move(what)}, now);
+        return failures.observe({.text = "a sentence", .what = std::move(what)}, now);
     };
     EXPECT_FALSE(told(events::CheckpointSaved{}, 0));
     EXPECT_FALSE(told(events::PeerLost{}, 0));
@@ -19,7 +19,8 @@ TEST(QuietFailures, tells_what_people_have_to_mend_and_nothing_else) {
 TEST(QuietFailures, tells_one_kind_once_a_minute_and_counts_the_others) {
     QuietFailures failures;
     const auto told = [&](double now) {
-        return failures.look({.text = "the disk is full", .what = events::CheckpointFailed{}}, now);
+        return failures.observe({.text = "the disk is full", .what = events::CheckpointFailed{}},
+                                now);
     };
     EXPECT_TRUE(told(1000));
     for (int i = 1; i <= 10; ++i) EXPECT_FALSE(told(1000 + 5 * i));

@@ -26,7 +26,7 @@ class SavedStates {
                 CheckpointHook::Tell hook_tells,
                 CheckpointHook::Tell tell);
 
-    // It has seen every step since this peer began, to save those that are due.
+    // The sink has seen every step since this peer began, to save those that are due.
     events::EventSink& sink() { return due_; }
     void begin_at(std::uint64_t step) { saver_.begin_at(step); }
     void begin() {

@@ -101,7 +101,7 @@ bool TrainingHours::contain(int minute) const {
     });
 }
 
-void IdleWatch::look(double now, const MachineUse& use) {
+void IdleWatch::observe(double now, const MachineUse& use) {
     typed_at_ = std::max(typed_at_, now - use.terminal_idle_s);
     if (last_ >= 0 && now > last_) {
         const double others =

@@ -40,7 +40,7 @@ class IdleWatch {
   public:
     explicit IdleWatch(int processors) : processors_(processors) {}
     // To be told every few seconds.
-    void look(double now, const MachineUse& use);
+    void observe(double now, const MachineUse& use);
     // For how long nobody has used the machine.
     double idle_seconds(double now) const;
 

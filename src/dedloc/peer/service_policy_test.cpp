@@ -28,15 +28,15 @@ TEST(TrainingHours, say_what_to_write) {
 
 TEST(IdleWatch, counts_from_the_last_key_and_the_last_work_of_others) {
     IdleWatch watch(2);
-    watch.look(0, {.processor_s = 100, .own_processor_s = 0, .terminal_idle_s = 30});
+    watch.observe(0, {.processor_s = 100, .own_processor_s = 0, .terminal_idle_s = 30});
     EXPECT_EQ(watch.idle_seconds(0), 0);
     // All of it is ours.
-    watch.look(60, {.processor_s = 220, .own_processor_s = 118, .terminal_idle_s = 90});
+    watch.observe(60, {.processor_s = 220, .own_processor_s = 118, .terminal_idle_s = 90});
     EXPECT_EQ(watch.idle_seconds(60), 60);
     // Somebody builds something.
-    watch.look(120, {.processor_s = 340, .own_processor_s = 178, .terminal_idle_s = 150});
+    watch.observe(120, {.processor_s = 340, .own_processor_s = 178, .terminal_idle_s = 150});
     EXPECT_EQ(watch.idle_seconds(120), 0);
-    watch.look(180, {.processor_s = 341, .own_processor_s = 178, .terminal_idle_s = 10});
+    watch.observe(180, {.processor_s = 341, .own_processor_s = 178, .terminal_idle_s = 10});
     EXPECT_EQ(watch.idle_seconds(180), 10);
 }
 

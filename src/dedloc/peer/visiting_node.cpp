@@ -35,8 +35,8 @@ VisitingNode::~VisitingNode() {
     if (!temporary_.empty()) std::filesystem::remove_all(temporary_, ignored);
 }
 
-Result<collab::Invitation> VisitingNode::reach(Duration patience) const {
-    DEDLOC_TRY(train::ReachedRun reached, train::reach_run(*opened_.node, join_text_, patience));
+Result<collab::Invitation> VisitingNode::reach(Duration timeout) const {
+    DEDLOC_TRY(train::ReachedRun reached, train::reach_run(*opened_.node, join_text_, timeout));
     return std::move(reached.invitation);
 }
 

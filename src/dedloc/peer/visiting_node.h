@@ -26,7 +26,7 @@ class VisitingNode {
 
     collab::Node& node() const { return *opened_.node; }
     // Asks the run's peers for its run file, with this peer's token where one is needed.
-    Result<collab::Invitation> reach(Duration patience) const;
+    Result<collab::Invitation> reach(Duration timeout) const;
 
   private:
     VisitingNode() = default;

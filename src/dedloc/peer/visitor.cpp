@@ -12,8 +12,8 @@
 namespace dedloc::peer {
 namespace {
 
-constexpr Duration visit_patience = 600s;  // a published state of 0.8 GB on a slow line
-constexpr Duration visitors_file_patience = 120s;
+constexpr Duration visit_timeout = 600s;  // a published state of 0.8 GB on a slow line
+constexpr Duration visitors_file_timeout = 120s;
 
 Ok fetch_files(const collab::Node& node,
                const collab::Invitation& invitation,
@@ -23,7 +23,7 @@ Ok fetch_files(const collab::Node& node,
     for (const tasks::MissingFile& wanted : missing) {
         DEDLOC_TRY(const Bytes file,
                    collab::fetch_attachment(
-                       node, invitation, wanted.hash, wanted.bytes_max, visitors_file_patience));
+                       node, invitation, wanted.hash, wanted.bytes_max, visitors_file_timeout));
         DEDLOC_TRY_VOID(tasks::keep_file(task, wanted, file));
     }
     return {};
@@ -40,7 +40,7 @@ Outcome<Visited> visit_run(const std::string& join_text,
     if (!visiting) return visiting.failure();
     collab::Node& node = (*visiting)->node();
     auto& service = node.add<collab::CollaborationService>(node);
-    auto invitation = (*visiting)->reach(reach_patience);
+    auto invitation = (*visiting)->reach(reach_timeout);
     if (!invitation) return failure(invitation.error());
     if (const Ok fetched = fetch_files(node, *invitation, options); !fetched)
         return failure(fetched.error());
@@ -52,12 +52,12 @@ Outcome<Visited> visit_run(const std::string& join_text,
         return failure(fits.error());
     const auto learner = visited.task->learner(node.id());
     if (!learner) return failure(learner.error());
-    collab::Options joining;
+    collab::CollaborationOptions joining;
     joining.run = visited.run;
     invitation->hand_over(joining);
     joining.layout = (*learner)->layout();
     joining.name = "visitor";
-    joining.join_patience = visit_patience;
+    joining.join_timeout = visit_timeout;
     tell(fmt::format("taking the newest state of {} …", visited.run.name));
     const auto begun = service.begin(std::move(joining), nullptr, goes_on);
     if (!begun) return failure(begun.error());

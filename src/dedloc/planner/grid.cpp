@@ -14,7 +14,7 @@ double slower_way(const PeerRates& peer) {
     return std::min(peer.upload_per_s, peer.download_per_s);
 }
 
-// Those who may own first, the fastest of them first.
+// Peers that may own first, the fastest of them first.
 std::vector<std::uint32_t> ranked(std::span<const PeerRates> peers) {
     std::vector<std::uint32_t> order(peers.size());
     std::iota(order.begin(), order.end(), std::uint32_t{0});

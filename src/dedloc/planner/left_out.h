@@ -1,7 +1,7 @@
-// Whose contributions a round had better do without: a round takes as long as its slowest line, and
-// whoever has that line may bring few samples.
+// The contributions that a round had better do without: a round takes as long as its slowest line,
+// and whoever has that line may bring few samples.
 //
-// It makes the collaboration's pace as large as possible,
+// The choice makes the collaboration's pace as large as possible,
 //     samples in the round / (seconds of computing before it + seconds of the round)
 // or, where the next batch is computed beside the round, by the longer of the two, over who is left
 // out. Candidates are left out in the order of their lines, the slowest first, as many as is best.

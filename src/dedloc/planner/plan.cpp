@@ -57,7 +57,7 @@ std::string some(const std::vector<std::string>& names) {
 
 class Planner {
   public:
-    explicit Planner(const PlanQuestion& question) : question_(question) {
+    explicit Planner(const LoadQuestion& question) : question_(question) {
         for (const PlanPeer& peer : question.peers) {
             plan_.peers.push_back(peer.rates);
             names_.push_back(peer.name);
@@ -65,7 +65,7 @@ class Planner {
         }
     }
 
-    Result<Plan> run() {
+    Result<LoadPlan> run() {
         const SplitOptions options{.part_elements_min = question_.part_elements_min,
                                    .links = question_.links,
                                    .names = names_};
@@ -305,14 +305,14 @@ class Planner {
                 : std::string("Without aggregators it would take no longer."));
     }
 
-    const PlanQuestion& question_;
+    const LoadQuestion& question_;
     std::vector<std::string> names_;
-    Plan plan_;
+    LoadPlan plan_;
 };
 
 }  // namespace
 
-Result<Plan> make_plan(const PlanQuestion& question) { return Planner(question).run(); }
+Result<LoadPlan> make_plan(const LoadQuestion& question) { return Planner(question).run(); }
 
 std::string rate_text(double bits_per_s) {
     if (bits_per_s >= 0.9995e9) return fmt::format("{:.3g} Gb/s", bits_per_s / 1e9);

@@ -24,7 +24,7 @@ struct PlanPeer {
     bool is_aggregator() const { return !rates.contributes && !rates.receives; }
 };
 
-struct PlanQuestion {
+struct LoadQuestion {
     std::vector<PlanPeer> peers{};
     std::vector<LinkLimit> links{};
     std::uint64_t elements_count = 0;
@@ -34,15 +34,15 @@ struct PlanQuestion {
     bool delayed = false;      // computing goes on while a step is averaged (averaging.delayed)
 };
 
-// Whom a run with these lines does without (left_out.h; averaging.leave_out_slow), with the middle
-// trainer's line for that of the leader, whoever leads.
+// The peer that a run with these lines does without (left_out.h; averaging.leave_out_slow), with
+// the middle trainer's line for that of the leader, whoever leads.
 struct LineLeftOut {
     std::vector<std::size_t> peers{};  // in the order of the question; never empty
     double step_seconds = 0;           // of the others
     double step_seconds_of_all = 0;    // with them
 };
 
-struct Plan {
+struct LoadPlan {
     std::vector<PeerRates> peers;  // contributes: computes
     Split split{};
     double seconds_equal = 0;   // every trainer that may own reduces an equal part
@@ -56,7 +56,7 @@ struct Plan {
 };
 
 // Errors: as split_elements and choose_computing, with names instead of numbers.
-Result<Plan> make_plan(const PlanQuestion& question);
+Result<LoadPlan> make_plan(const LoadQuestion& question);
 
 // "2.5 Gb/s", "200 Mb/s"
 std::string rate_text(double bits_per_s);

@@ -14,20 +14,20 @@ PlanPeer peer(std::string name, double megabits_up, double megabits_down) {
                       .download_per_s = megabits_down * 1e6 / 16}};
 }
 
-bool mentions(const Plan& plan, std::string_view words) {
+bool mentions(const LoadPlan& plan, std::string_view words) {
     return std::any_of(plan.sentences.begin(), plan.sentences.end(), [&](const auto& sentence) {
         return sentence.find(words) != std::string::npos;
     });
 }
 
-std::string all(const Plan& plan) {
+std::string all(const LoadPlan& plan) {
     std::string text;
     for (const std::string& sentence : plan.sentences) text += sentence + "\n";
     return text;
 }
 
-TEST(Plan, says_what_equal_parts_and_a_server_would_take) {
-    PlanQuestion question{.elements_count = 25'557'032};
+TEST(LoadPlan, says_what_equal_parts_and_a_server_would_take) {
+    LoadQuestion question{.elements_count = 25'557'032};
     for (int i = 1; i <= 8; ++i)
         question.peers.push_back(peer(fmt::format("fast-{}", i), 1000, 1000));
     for (int i = 1; i <= 16; ++i)
@@ -46,8 +46,8 @@ TEST(Plan, says_what_equal_parts_and_a_server_would_take) {
     EXPECT_TRUE(mentions(*plan, "An aggregator would not help.")) << all(*plan);
 }
 
-TEST(Plan, says_what_aggregators_are_good_for) {
-    PlanQuestion question{.elements_count = 25'557'032};
+TEST(LoadPlan, says_what_aggregators_are_good_for) {
+    LoadQuestion question{.elements_count = 25'557'032};
     for (int i = 1; i <= 8; ++i) question.peers.push_back(peer(fmt::format("home-{}", i), 20, 100));
     const auto without = make_plan(question);
     ASSERT_TRUE(without);
@@ -65,8 +65,8 @@ TEST(Plan, says_what_aggregators_are_good_for) {
     EXPECT_TRUE(mentions(*plan, "A further aggregator would not help.")) << all(*plan);
 }
 
-TEST(Plan, names_whom_to_spare_from_computing) {
-    PlanQuestion question{.elements_count = 25'557'032, .batch_samples = 240};
+TEST(LoadPlan, names_whom_to_spare_from_computing) {
+    LoadQuestion question{.elements_count = 25'557'032, .batch_samples = 240};
     for (const char* name : {"a", "b", "c"}) question.peers.push_back(peer(name, 100, 100));
     question.peers.push_back(peer("modem", 1, 100));
     for (PlanPeer& one : question.peers) one.samples_per_s = 10;
@@ -83,8 +83,8 @@ TEST(Plan, names_whom_to_spare_from_computing) {
     EXPECT_TRUE(mentions(*make_plan(question), "Every trainer should compute.")) << all(*plan);
 }
 
-TEST(Plan, a_step_takes_the_sum_unless_computing_goes_on_while_it_is_averaged) {
-    PlanQuestion question{.elements_count = 25'557'032, .batch_samples = 240};
+TEST(LoadPlan, a_step_takes_the_sum_unless_computing_goes_on_while_it_is_averaged) {
+    LoadQuestion question{.elements_count = 25'557'032, .batch_samples = 240};
     for (const char* name : {"a", "b", "c"}) question.peers.push_back(peer(name, 100, 100));
     for (PlanPeer& one : question.peers) one.samples_per_s = 10;
     const auto plan = make_plan(question);
@@ -101,8 +101,8 @@ TEST(Plan, a_step_takes_the_sum_unless_computing_goes_on_while_it_is_averaged) {
         << all(*delayed);
 }
 
-TEST(Plan, who_computes_nothing_is_not_said_to_cost_time) {
-    PlanQuestion question{.elements_count = 25'557'032, .batch_samples = 240};
+TEST(LoadPlan, who_computes_nothing_is_not_said_to_cost_time) {
+    LoadQuestion question{.elements_count = 25'557'032, .batch_samples = 240};
     for (const char* name : {"a", "b", "c"}) question.peers.push_back(peer(name, 100, 100));
     for (PlanPeer& one : question.peers) one.samples_per_s = 10;
     question.peers[1].samples_per_s = 0;
@@ -115,8 +115,8 @@ TEST(Plan, who_computes_nothing_is_not_said_to_cost_time) {
 }
 
 // Nineteen lines of 100 Mb/s and one of `slow`, both ways; computing takes 10 s with all of them.
-PlanQuestion nineteen_and(double slow) {
-    PlanQuestion question{.elements_count = 25'557'032, .batch_samples = 2000};
+LoadQuestion nineteen_and(double slow) {
+    LoadQuestion question{.elements_count = 25'557'032, .batch_samples = 2000};
     for (int i = 1; i <= 19; ++i)
         question.peers.push_back(peer(fmt::format("home-{}", i), 100, 100));
     question.peers.push_back(peer("slow", slow, slow));
@@ -124,8 +124,8 @@ PlanQuestion nineteen_and(double slow) {
     return question;
 }
 
-TEST(Plan, says_whom_a_run_would_leave_out_and_what_a_step_takes_then) {
-    PlanQuestion question = nineteen_and(8);
+TEST(LoadPlan, says_whom_a_run_would_leave_out_and_what_a_step_takes_then) {
+    LoadQuestion question = nineteen_and(8);
     const auto plan = make_plan(question);
     ASSERT_TRUE(plan);
     // Not computing would not help: its download is as slow.
@@ -146,20 +146,20 @@ TEST(Plan, says_whom_a_run_would_leave_out_and_what_a_step_takes_then) {
     EXPECT_NEAR(delayed->left_out->step_seconds, 10 * 20.0 / 19, 0.01);
 }
 
-TEST(Plan, a_run_waits_for_lines_that_are_nearly_as_fast_and_for_long_steps) {
+TEST(LoadPlan, a_run_waits_for_lines_that_are_nearly_as_fast_and_for_long_steps) {
     const auto alike = make_plan(nineteen_and(60));
     ASSERT_TRUE(alike);
     EXPECT_FALSE(alike->left_out);
     EXPECT_TRUE(mentions(*alike, "Every trainer should compute.")) << all(*alike);
-    PlanQuestion question = nineteen_and(8);
+    LoadQuestion question = nineteen_and(8);
     question.batch_samples = 200'000;
     const auto rare = make_plan(question);
     ASSERT_TRUE(rare);
     EXPECT_FALSE(rare->left_out) << all(*rare);
 }
 
-TEST(Plan, names_who_cannot_get_the_average) {
-    PlanQuestion question = nineteen_and(0);
+TEST(LoadPlan, names_who_cannot_get_the_average) {
+    LoadQuestion question = nineteen_and(0);
     auto plan = make_plan(question);
     ASSERT_FALSE(plan);
     EXPECT_EQ(plan.error().kind(), ErrorKind::bad_input);
@@ -181,8 +181,8 @@ TEST(Plan, names_who_cannot_get_the_average) {
     EXPECT_FALSE(plan->peers[19].contributes);
 }
 
-TEST(Plan, says_why_a_peer_owns_nothing) {
-    PlanQuestion question{.elements_count = 25'557'032};
+TEST(LoadPlan, says_why_a_peer_owns_nothing) {
+    LoadQuestion question{.elements_count = 25'557'032};
     for (int i = 1; i <= 4; ++i) question.peers.push_back(peer(fmt::format("g-{}", i), 1000, 1000));
     for (int i = 1; i <= 8; ++i) question.peers.push_back(peer(fmt::format("m-{}", i), 100, 100));
     for (int i = 1; i <= 4; ++i) question.peers.push_back(peer(fmt::format("s-{}", i), 50, 100));
@@ -203,8 +203,8 @@ TEST(Plan, says_why_a_peer_owns_nothing) {
     EXPECT_TRUE(mentions(*small, "b owns nothing, their part would be too small;")) << all(*small);
 }
 
-TEST(Plan, where_nothing_travels_aggregators_save_no_time) {
-    PlanQuestion question{.elements_count = 1000};
+TEST(LoadPlan, where_nothing_travels_aggregators_save_no_time) {
+    LoadQuestion question{.elements_count = 1000};
     question.peers = {peer("a", 100, 100), peer("aux", 100, 100)};
     question.peers[1].rates.contributes = question.peers[1].rates.receives = false;
     const auto plan = make_plan(question);
@@ -214,8 +214,8 @@ TEST(Plan, where_nothing_travels_aggregators_save_no_time) {
     EXPECT_EQ(*plan->seconds_without, 0);
 }
 
-TEST(Plan, a_time_without_end_is_not_so_many_times_as_long) {
-    PlanQuestion question{.elements_count = std::uint64_t{1} << 40};
+TEST(LoadPlan, a_time_without_end_is_not_so_many_times_as_long) {
+    LoadQuestion question{.elements_count = std::uint64_t{1} << 40};
     for (const char* name : {"a", "b", "c"}) question.peers.push_back(peer(name, 1e-6, 1e-6));
     question.peers[0].rates.owns_allowed = false;
     const auto plan = make_plan(question);
@@ -223,8 +223,8 @@ TEST(Plan, a_time_without_end_is_not_so_many_times_as_long) {
     EXPECT_TRUE(mentions(*plan, "one server would take forever.")) << all(*plan);
 }
 
-TEST(Plan, unreachable_pairs_are_named) {
-    PlanQuestion question{.elements_count = 1'000'000};
+TEST(LoadPlan, unreachable_pairs_are_named) {
+    LoadQuestion question{.elements_count = 1'000'000};
     for (const char* name : {"a", "b", "c"}) question.peers.push_back(peer(name, 100, 100));
     question.links = {{0, 1, 0}, {1, 0, 0}};
     const auto plan = make_plan(question);
@@ -242,19 +242,19 @@ TEST(Plan, unreachable_pairs_are_named) {
         << impossible.error().message();
 }
 
-TEST(Plan, a_slow_link_between_two_owners_is_the_bottleneck_that_is_named) {
-    PlanQuestion question{.elements_count = 1'000'000};
+TEST(LoadPlan, a_slow_link_between_two_owners_is_the_bottleneck_that_is_named) {
+    LoadQuestion question{.elements_count = 1'000'000};
     for (const char* name : {"a", "b"}) question.peers.push_back(peer(name, 100, 100));
     question.links = {{0, 1, 1000}};
     const auto plan = make_plan(question);
     ASSERT_TRUE(plan);
-    // Whoever owns, a sends b its gradient or the average: 1,000 elements a second.
+    // For every owner, a sends b its gradient or the average: 1,000 elements a second.
     EXPECT_NEAR(plan->split.seconds, 1000, 1e-3);
     EXPECT_EQ(plan->split.bottleneck, Bottleneck::link);
     EXPECT_TRUE(mentions(*plan, "the link from a to b sets the time of 16.7 min")) << all(*plan);
 }
 
-TEST(Plan, times_and_rates_are_written_with_three_digits) {
+TEST(LoadPlan, times_and_rates_are_written_with_three_digits) {
     EXPECT_EQ(duration_text(0.7156), "0.72 s");
     EXPECT_EQ(duration_text(0.0123), "12.3 ms");
     EXPECT_EQ(duration_text(20.446), "20.4 s");

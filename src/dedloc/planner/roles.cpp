@@ -64,7 +64,7 @@ class ComputeSearch {
     }
 
   private:
-    // Whoever computes, all who need the average must get it.
+    // For every set of trainers, all who need the average must get it.
     Error why_impossible() const {
         std::vector<std::size_t> deaf;
         for (std::size_t i = 0; i < question_.peers.size(); ++i)
@@ -314,7 +314,7 @@ Result<AggregatorAdvice> advise_on_aggregator(std::span<const PeerRates> peers,
         more.back().upload_per_s = more.back().download_per_s = rate;
         return largest_total(more, links);
     };
-    // Whatever X is, an aggregator that owns everything receives C times and sends R times X, and X
+    // For every X, an aggregator that owns everything receives C times and sends R times X, and X
     // is at most the fastest link.
     const Counts counts = count(peers);
     double fastest = 0;

@@ -33,7 +33,7 @@ TEST(ChooseComputing, everybody_computes_where_computing_is_the_slower_part) {
 }
 
 TEST(ChooseComputing, a_slow_uploader_is_spared_where_averaging_is_the_slower_part) {
-    // It has 1 Mb/s up, and sending its gradient would take 400 s; the others need 8 s.
+    // The last peer has 1 Mb/s up, and sending its gradient would take 400 s; the others need 8 s.
     std::vector<PeerRates> peers(4, megabits(100, 100));
     peers[2].upload_per_s = 1e6 / 16;
     const std::vector<double> speeds = {10, 10, 10, 10};
@@ -51,7 +51,8 @@ TEST(ChooseComputing, a_slow_uploader_is_spared_where_averaging_is_the_slower_pa
 }
 
 TEST(ChooseComputing, one_after_the_other_a_round_costs_time_even_where_computing_is_slower) {
-    // It has 10 Mb/s up: with it 50 s of computing and 41 s of averaging, without 67 s and 7 s.
+    // The last peer has 10 Mb/s up: with it 50 s of computing and 41 s of averaging, without 67 s
+    // and 7 s.
     std::vector<PeerRates> peers(4, megabits(100, 100));
     peers[2].upload_per_s = 10e6 / 16;
     const std::vector<double> speeds(4, 10);

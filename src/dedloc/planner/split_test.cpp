@@ -272,9 +272,9 @@ TEST(Split, small_parts_are_given_to_others_with_limits_of_links_too) {
 }
 
 // The compact LP, solved by somebody else: variables m_1 .. m_n and X, maximise X.
-class GlpkJudge {
+class GlpkReference {
   public:
-    explicit GlpkJudge(std::span<const PeerRates> peers) : peers_(peers) {
+    explicit GlpkReference(std::span<const PeerRates> peers) : peers_(peers) {
         glp_term_out(GLP_OFF);
         problem_ = glp_create_prob();
         glp_set_obj_dir(problem_, GLP_MAX);
@@ -287,9 +287,9 @@ class GlpkJudge {
         glp_set_col_bnds(problem_, size_ + 1, GLP_LO, 0, 0);
         glp_set_obj_coef(problem_, size_ + 1, 1);
     }
-    ~GlpkJudge() { glp_delete_prob(problem_); }
-    GlpkJudge(const GlpkJudge&) = delete;
-    GlpkJudge& operator=(const GlpkJudge&) = delete;
+    ~GlpkReference() { glp_delete_prob(problem_); }
+    GlpkReference(const GlpkReference&) = delete;
+    GlpkReference& operator=(const GlpkReference&) = delete;
 
     double largest_total() {
         double contributors = 0;
@@ -397,7 +397,7 @@ TEST(Split, a_thousand_random_groups_reach_the_optimum_that_glpk_finds) {
                 EXPECT_EQ(split->part_elements[i], 0u);
             }
         }
-        const double best = static_cast<double>(elements) / GlpkJudge(peers).largest_total();
+        const double best = static_cast<double>(elements) / GlpkReference(peers).largest_total();
         const double difference = std::abs(split->seconds - best) / best;
         worst = std::max(worst, difference);
         ASSERT_LE(difference, 1e-9) << "seed " << seed;

@@ -7,9 +7,9 @@
 namespace dedloc::planning {
 namespace {
 
-using planner::Plan;
+using planner::LoadPlan;
 
-void fill(PeerClass& one, const Plan& plan, const std::vector<planner::Traffic>& traffic) {
+void fill(PeerClass& one, const LoadPlan& plan, const std::vector<planner::Traffic>& traffic) {
     for (const std::size_t i : one.peers) {
         one.contributors += plan.peers[i].contributes ? 1 : 0;
         one.receivers += plan.peers[i].receives ? 1 : 0;
@@ -32,8 +32,8 @@ std::string label_of(const PeerClass& one, const PlanFile& file) {
     return fmt::format("{} ×{}", file.groups[first], one.peers.size());
 }
 
-// Those with the smallest parts become one.
-void merge_rest(std::vector<PeerClass>& classes, const Plan& plan, std::size_t classes_max) {
+// Classes with the smallest parts become one.
+void merge_rest(std::vector<PeerClass>& classes, const LoadPlan& plan, std::size_t classes_max) {
     if (classes.size() <= classes_max) return;
     std::vector<std::size_t> order(classes.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -63,7 +63,7 @@ void merge_rest(std::vector<PeerClass>& classes, const Plan& plan, std::size_t c
 
 std::vector<PeerClass> finished(std::vector<PeerClass> classes,
                                 const PlanFile& file,
-                                const Plan& plan) {
+                                const LoadPlan& plan) {
     const auto traffic = planner::traffic(plan.peers, plan.split.part_elements);
     for (PeerClass& one : classes) {
         fill(one, plan, traffic);
@@ -75,7 +75,7 @@ std::vector<PeerClass> finished(std::vector<PeerClass> classes,
 }  // namespace
 
 std::vector<PeerClass> peer_classes(const PlanFile& file,
-                                    const Plan& plan,
+                                    const LoadPlan& plan,
                                     std::size_t classes_max) {
     using Key = std::tuple<std::string_view, bool, bool, bool, bool>;
     struct Place {
@@ -106,7 +106,7 @@ std::vector<PeerClass> peer_classes(const PlanFile& file,
     return finished(std::move(classes), file, plan);
 }
 
-std::vector<PeerClass> single_peers(const PlanFile& file, const Plan& plan) {
+std::vector<PeerClass> single_peers(const PlanFile& file, const LoadPlan& plan) {
     std::vector<PeerClass> classes(plan.peers.size());
     for (std::size_t i = 0; i < classes.size(); ++i) classes[i].peers = {i};
     return finished(std::move(classes), file, plan);
@@ -124,7 +124,7 @@ std::string percent_text(double fraction) {
     return fmt::format("{:.1f} %", fraction * 100);
 }
 
-std::string_view role_text(const PlanFile& file, const Plan& plan, std::size_t peer) {
+std::string_view role_text(const PlanFile& file, const LoadPlan& plan, std::size_t peer) {
     const planner::PeerRates& now = plan.peers[peer];
     if (now.contributes) return now.receives ? "trainer" : "sender";
     if (file.question.peers[peer].rates.contributes) return "spared";

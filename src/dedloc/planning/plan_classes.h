@@ -25,15 +25,15 @@ struct PeerClass {
 // In the order of the file. If there are more than classes_max, those with the smallest parts are
 // the last one, together.
 std::vector<PeerClass> peer_classes(const PlanFile& file,
-                                    const planner::Plan& plan,
+                                    const planner::LoadPlan& plan,
                                     std::size_t classes_max);
 
 // Every peer a class of its own; for at most classes_max peers.
-std::vector<PeerClass> single_peers(const PlanFile& file, const planner::Plan& plan);
+std::vector<PeerClass> single_peers(const PlanFile& file, const planner::LoadPlan& plan);
 
 std::string bytes_text(double bytes);  // "6.39 MB"
 std::string percent_text(double fraction);
 // A peer's role in this plan: "trainer", "aggregator", "spared" (a trainer that does not compute).
-std::string_view role_text(const PlanFile& file, const planner::Plan& plan, std::size_t peer);
+std::string_view role_text(const PlanFile& file, const planner::LoadPlan& plan, std::size_t peer);
 
 }  // namespace dedloc::planning

@@ -24,7 +24,7 @@ struct PlanFile {
     std::string about{};
     std::string codec = "fp16";
     std::uint64_t local_steps = 1;  // of its own that a peer makes of a batch
-    planner::PlanQuestion question{};
+    planner::LoadQuestion question{};
     std::vector<std::string> groups{};  // the section of each peer: one a peer
 };
 

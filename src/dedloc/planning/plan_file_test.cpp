@@ -41,7 +41,7 @@ TEST(PlanFile, says_who_is_there_and_how_fast) {
     const auto file = parse_plan_file(small, "small.toml");
     ASSERT_TRUE(file) << file.error().message();
     EXPECT_EQ(file->name, "small");
-    const planner::PlanQuestion& question = file->question;
+    const planner::LoadQuestion& question = file->question;
     EXPECT_EQ(question.elements_count, 1000u);
     EXPECT_EQ(question.element_bytes, 4);
     EXPECT_EQ(question.part_elements_min, 10u);

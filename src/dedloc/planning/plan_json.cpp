@@ -32,7 +32,7 @@ Json bottleneck(const PlanFile& file, const planner::Split& split) {
             {"to", file.question.peers[split.bottleneck_to].name}};
 }
 
-Json left_out(const PlanFile& file, const planner::Plan& plan) {
+Json left_out(const PlanFile& file, const planner::LoadPlan& plan) {
     if (!plan.left_out) return nullptr;
     Json names = Json::array();
     for (const std::size_t i : plan.left_out->peers)
@@ -42,7 +42,7 @@ Json left_out(const PlanFile& file, const planner::Plan& plan) {
             {"step_seconds_of_all", plan.left_out->step_seconds_of_all}};
 }
 
-Json peers(const PlanFile& file, const planner::Plan& plan) {
+Json peers(const PlanFile& file, const planner::LoadPlan& plan) {
     Json list = Json::array();
     const auto traffic = planner::traffic(plan.peers, plan.split.part_elements);
     const double bytes = file.question.element_bytes;
@@ -76,7 +76,7 @@ Json light(const PlanFile& file, const LightAdvice& advice) {
 
 }  // namespace
 
-std::string plan_json(const PlanFile& file, const planner::Plan& plan) {
+std::string plan_json(const PlanFile& file, const planner::LoadPlan& plan) {
     const double seconds = plan.split.seconds;
     Json json{
         {"ok", true},

@@ -10,6 +10,6 @@ namespace dedloc::planning {
 // Most peers that are listed one by one.
 inline constexpr std::size_t plan_json_peers_max = 1000;
 
-std::string plan_json(const PlanFile& file, const planner::Plan& plan);
+std::string plan_json(const PlanFile& file, const planner::LoadPlan& plan);
 
 }  // namespace dedloc::planning

@@ -33,7 +33,7 @@ std::string in_quotes(std::string_view text) {
     return out + '"';
 }
 
-// Those that were measured.
+// The median of measured values.
 std::optional<double> median(std::vector<double> values) {
     if (values.empty()) return std::nullopt;
     const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

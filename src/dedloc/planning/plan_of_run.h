@@ -15,7 +15,7 @@
 
 namespace dedloc::planning {
 
-// It belongs into a plan: a trainer or an aggregator, and not about to leave.
+// The peer belongs into a plan: a trainer or an aggregator, and not about to leave.
 bool is_planned(const membership::Status& peer);
 
 // Thread: any; pure. One of the peers is a trainer.

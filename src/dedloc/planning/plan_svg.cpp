@@ -14,7 +14,7 @@
 namespace dedloc::planning {
 namespace {
 
-using planner::Plan;
+using planner::LoadPlan;
 
 constexpr double page_width = 1000;
 constexpr double margin = 24;
@@ -63,7 +63,7 @@ struct Box {
 
 class Drawing {
   public:
-    Drawing(const PlanFile& file, const Plan& plan) : file_(file), plan_(plan) {
+    Drawing(const PlanFile& file, const LoadPlan& plan) : file_(file), plan_(plan) {
         classes_ = plan.peers.size() <= plan_boxes_max ? single_peers(file, plan)
                                                        : peer_classes(file, plan, plan_boxes_max);
         for (const PeerClass& one : classes_) groups_.push_back(group_of(one));
@@ -170,7 +170,7 @@ class Drawing {
             if (one.part_elements > 0) {
                 box.value = one.part_elements;
                 box.note = percent_text(one.part_elements / total);
-                // Its links have no bar on the left if it sends averages only.
+                // A peer's links have no bar on the left if it sends averages only.
                 if (one.contributors == 0)
                     box.note += fmt::format(", links {:.0f} % busy",
                                             std::max(one.busy_up, one.busy_down) * 100);
@@ -325,7 +325,7 @@ class Drawing {
     }
 
     const PlanFile& file_;
-    const Plan& plan_;
+    const LoadPlan& plan_;
     std::vector<PeerClass> classes_;
     std::vector<std::size_t> groups_;  // one a class
     std::vector<std::string> group_names_;
@@ -336,6 +336,8 @@ class Drawing {
 
 }  // namespace
 
-std::string plan_svg(const PlanFile& file, const Plan& plan) { return Drawing(file, plan).draw(); }
+std::string plan_svg(const PlanFile& file, const LoadPlan& plan) {
+    return Drawing(file, plan).draw();
+}
 
 }  // namespace dedloc::planning

@@ -14,6 +14,6 @@ namespace dedloc::planning {
 // Most peers that are drawn one by one, and most boxes of a column.
 inline constexpr std::size_t plan_boxes_max = 40;
 
-std::string plan_svg(const PlanFile& file, const planner::Plan& plan);
+std::string plan_svg(const PlanFile& file, const planner::LoadPlan& plan);
 
 }  // namespace dedloc::planning

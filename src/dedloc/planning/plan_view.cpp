@@ -11,7 +11,7 @@
 namespace dedloc::planning {
 namespace {
 
-using planner::Plan;
+using planner::LoadPlan;
 
 std::string padded(std::string text, std::size_t width, bool left) {
     return left ? base::left_in(text, width) : base::right_in(text, width);
@@ -56,14 +56,14 @@ std::string label_text(const PeerClass& one) {
 }
 
 // Bytes that i sends k, in all.
-double sent_bytes(const PlanFile& file, const Plan& plan, std::size_t i, std::size_t k) {
+double sent_bytes(const PlanFile& file, const LoadPlan& plan, std::size_t i, std::size_t k) {
     const planner::Transfer sent = planner::transfer(plan.peers, plan.split.part_elements, i, k);
     return static_cast<double>(sent.gradient_elements + sent.average_elements) *
            file.question.element_bytes;
 }
 
 // Rows and columns are peers; the darker a cell, the more bytes.
-std::string shaded(const PlanFile& file, const Plan& plan) {
+std::string shaded(const PlanFile& file, const LoadPlan& plan) {
     static constexpr std::string_view shades[] = {"·", "░", "▒", "▓", "█"};
     const std::vector<PeerClass> peers = single_peers(file, plan);
     // Two columns a peer look like a square, where there is room.
@@ -100,7 +100,7 @@ std::string shaded(const PlanFile& file, const Plan& plan) {
 }
 
 // Bytes that each peer of a row sends each other peer of a column.
-std::string numbers(const PlanFile& file, const Plan& plan) {
+std::string numbers(const PlanFile& file, const LoadPlan& plan) {
     constexpr std::size_t classes_max = 8;
     const std::vector<PeerClass> classes = peer_classes(file, plan, classes_max);
     const auto total = static_cast<double>(file.question.elements_count);
@@ -137,7 +137,7 @@ std::string numbers(const PlanFile& file, const Plan& plan) {
 
 }  // namespace
 
-std::string plan_table(const PlanFile& file, const Plan& plan) {
+std::string plan_table(const PlanFile& file, const LoadPlan& plan) {
     std::vector<std::vector<std::string>> rows = {
         {"peer", "role", "up", "down", "part", "each", "upload busy", "download busy"}};
     const auto total = static_cast<double>(file.question.elements_count);
@@ -158,13 +158,13 @@ std::string plan_table(const PlanFile& file, const Plan& plan) {
     return aligned(rows, 2);
 }
 
-std::string plan_picture(const PlanFile& file, const Plan& plan) {
+std::string plan_picture(const PlanFile& file, const LoadPlan& plan) {
     std::string text = numbers(file, plan);
     if (plan.peers.size() > 1 && plan.peers.size() <= plan_columns_max) text += shaded(file, plan);
     return text;
 }
 
-std::string plan_sentences(const Plan& plan, std::size_t columns) {
+std::string plan_sentences(const LoadPlan& plan, std::size_t columns) {
     std::string text;
     for (const std::string& sentence : plan.sentences) {
         std::string line = "-";

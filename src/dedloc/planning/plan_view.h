@@ -14,9 +14,9 @@ namespace dedloc::planning {
 inline constexpr std::size_t plan_rows_max = 40;
 inline constexpr std::size_t plan_columns_max = 64;
 
-std::string plan_table(const PlanFile& file, const planner::Plan& plan);
-std::string plan_picture(const PlanFile& file, const planner::Plan& plan);
+std::string plan_table(const PlanFile& file, const planner::LoadPlan& plan);
+std::string plan_picture(const PlanFile& file, const planner::LoadPlan& plan);
 // One sentence a paragraph, broken at `columns`.
-std::string plan_sentences(const planner::Plan& plan, std::size_t columns);
+std::string plan_sentences(const planner::LoadPlan& plan, std::size_t columns);
 
 }  // namespace dedloc::planning

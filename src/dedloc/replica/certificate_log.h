@@ -59,7 +59,7 @@ class CertificateLog {
     runtime::Scope scope_;
 };
 
-// Those of a folder's names that are its log's, oldest first.
+// The names in a folder that are its log's, oldest first.
 std::vector<std::string> certificate_files(const std::vector<std::string>& names);
 
 // The certificates of a log file's bytes.

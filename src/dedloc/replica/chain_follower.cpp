@@ -16,8 +16,8 @@ using consensus::Decision;
 using consensus::decision_of;
 using consensus::DecisionKind;
 
-constexpr Duration fetch_patience_min = 20s;  // without any part of an average
-constexpr std::size_t unfit_passes_max = 2;   // over all who have a state, until one gives up
+constexpr Duration fetch_timeout_min = 20s;  // without any part of an average
+constexpr std::size_t unfit_passes_max = 2;  // over all who have a state, until one gives up
 
 // Peers that may be loading the same state as we.
 std::vector<PeerId> co_downloaders_among(const std::vector<const membership::KnownPeer*>& live) {
@@ -59,7 +59,7 @@ ChainFollower::ChainFollower(averaging::Coordinator& engine,
                              run::Layout layout,
                              Callbacks callbacks)
     : context_(engine.environment()),
-      patience_(engine.patience()),
+      timeouts_(engine.timeouts()),
       fetcher_(engine.fetcher()),
       store_(store),
       membership_(membership),
@@ -75,7 +75,7 @@ ChainFollower::ChainFollower(averaging::Coordinator& engine,
       sync_candidates_(context_.node.executor,
                        context_.node.clock,
                        {.ask = [this](const PeerId& peer) { return catch_up_with(peer); },
-                        .patience = [this] { return patience_.with_answer(); }}),
+                        .timeout = [this] { return timeouts_.answer(); }}),
       catch_up_(context_.node.clock, context_.host, context_.ledger),
       wake_(context_.node.executor),
       changed_(context_.node.executor),
@@ -85,7 +85,7 @@ ChainFollower::~ChainFollower() = default;
 
 void ChainFollower::start() {
     scope_.spawn("apply commits", work());
-    scope_.spawn("look for a state", look_for_state());
+    scope_.spawn("look for a state", find_state());
     sync_candidates_.start();
 }
 
@@ -140,7 +140,7 @@ Task<void> ChainFollower::work() {
 Task<void> ChainFollower::apply_next() {
     const Entry entry = queue_.front();
     busy_ = true;
-    Result<optim::StepReport> applied = optim::StepReport{};
+    Result<optim::UpdateReport> applied = optim::UpdateReport{};
     if (entry.decision.kind == DecisionKind::commit)
         applied = co_await apply_commit(entry.decision, entry.plan);
     busy_ = false;
@@ -150,7 +150,7 @@ Task<void> ChainFollower::apply_next() {
         const auto newest = store_.newest();
         context_.teller.tell(events::ReplayFailed{}, {}, applied.error().message());
         need_.arise(newest && newest->root() != entry.decision.state_before);
-        look_at_all();
+        check_all();
         wake_.pulse();
         co_return;
     }
@@ -173,7 +173,7 @@ void ChainFollower::settle() {
 // whoever gave up here would load a whole state over the same lines, and be behind again.
 Task<Result<void>> ChainFollower::fetch_average(const Decision& decision,
                                                 allreduce::PartSources sources,
-                                                Duration patience) {
+                                                Duration timeout) {
     const auto have = [&] {
         return std::ranges::count_if(decision.parts, [&](const consensus::FinishedPart& part) {
             return static_cast<bool>(context_.parts.find(part.digest));
@@ -181,7 +181,7 @@ Task<Result<void>> ChainFollower::fetch_average(const Decision& decision,
     };
     for (;;) {
         const auto before = have();
-        const TimePoint deadline = context_.now() + patience;
+        const TimePoint deadline = context_.now() + timeout;
         Result<void> fetched = co_await fetcher_.fetch(decision.parts, sources, deadline);
         if (fetched || have() <= before) co_return fetched;
         joining_.extend(context_.now());
@@ -192,17 +192,17 @@ Task<Result<void>> ChainFollower::fetch_average(const Decision& decision,
 Task<void> ChainFollower::fetch_average_into(std::shared_ptr<Result<void>> fetched,
                                              Decision decision,
                                              allreduce::PartSources sources,
-                                             Duration patience) {
-    *fetched = co_await fetch_average(decision, std::move(sources), patience);
+                                             Duration timeout) {
+    *fetched = co_await fetch_average(decision, std::move(sources), timeout);
 }
 
 Task<void> ChainFollower::until_replaced(std::shared_ptr<const state::PublishedState> stood_on) {
     while (store_.newest() == stood_on) co_await changed_.wait();
 }
 
-Task<Result<optim::StepReport>> ChainFollower::apply_commit(
-    Decision decision, std::shared_ptr<const consensus::Plan> decoded) {
-    const consensus::Plan& plan = *decoded;
+Task<Result<optim::UpdateReport>> ChainFollower::apply_commit(
+    Decision decision, std::shared_ptr<const consensus::RoundPlan> decoded) {
+    const consensus::RoundPlan& plan = *decoded;
     const auto before = store_.newest();
     if (!before || before->root() != decision.state_before)
         co_return make_error(ErrorKind::conflict,
@@ -228,14 +228,14 @@ Task<Result<optim::StepReport>> ChainFollower::apply_commit(
             candidates.push_back(member.peer);
     // A group whose rounds may take minutes has lines on which a part may. And who gives up loads
     // the state again.
-    const Duration patience = std::max<Duration>(
-        {fetch_patience_min, std::chrono::milliseconds(plan.round_ms), state_took_});
+    const Duration timeout = std::max<Duration>(
+        {fetch_timeout_min, std::chrono::milliseconds(plan.round_ms), state_took_});
     allreduce::PartSources sources{
         allreduce::peers_of(plan.members), std::move(candidates), std::move(co_downloaders)};
     // Nobody needs it any more where another state is adopted meanwhile.
     const auto fetched = std::make_shared<Result<void>>(
         make_error(ErrorKind::conflict, "the state was replaced while an average was fetched"));
-    Task<void> fetching = fetch_average_into(fetched, decision, std::move(sources), patience);
+    Task<void> fetching = fetch_average_into(fetched, decision, std::move(sources), timeout);
     Task<void> replaced = until_replaced(before);
     co_await runtime::first_of(std::move(fetching), std::move(replaced));
     DEDLOC_CO_TRY_VOID(std::move(*fetched));
@@ -257,24 +257,24 @@ Task<Result<optim::StepReport>> ChainFollower::apply_commit(
 
 // ---- catching up --------------------------------------------------------------------------------
 
-void ChainFollower::look_at(const PeerId& peer) {
+void ChainFollower::inspect(const PeerId& peer) {
     if (peer != context_.me()) sync_candidates_.add(peer);
 }
 
-void ChainFollower::look_at_all() {
-    for (const membership::KnownPeer* peer : membership_.live()) look_at(peer->status.peer);
+void ChainFollower::check_all() {
+    for (const membership::KnownPeer* peer : membership_.live()) inspect(peer->status.peer);
 }
 
 // A peer that needs a state may have known nobody when its replay failed, or asked in vain; never
 // in a tight loop.
-Task<void> ChainFollower::look_for_state() {
+Task<void> ChainFollower::find_state() {
     for (;;) {
         if (!need_.is_needed()) {
             co_await wake_.wait();
             continue;
         }
         co_await context_.node.clock.sleep_for(500ms);
-        if (need_.is_needed() && sync_candidates_.idle()) look_at_all();
+        if (need_.is_needed() && sync_candidates_.idle()) check_all();
     }
 }
 
@@ -311,7 +311,7 @@ Task<void> ChainFollower::catch_up_with(PeerId peer) {
                                      : "we were too far behind to replay");
 }
 
-// It goes on where we stand, from another state: that no replay mends.
+// The other chain goes on where we stand, from another state: that no replay mends.
 bool ChainFollower::is_contradicted_by(const Decision& theirs) const {
     const consensus::Base& base = context_.ledger.base();
     return theirs.previous == base.previous && base.state && theirs.state_before != *base.state;
@@ -323,7 +323,7 @@ void ChainFollower::brings_nothing(const PeerId& peer) {
     bring_nothing_.insert(peer);
 }
 
-// One that joined a while ago knows no certificates from before that. As long as another one is
+// A peer that joined a while ago knows no certificates from before that. As long as another one is
 // ahead that we have not asked for what follows ours, no state is loaded: that takes longer than a
 // replay, and what we have handed in would be lost.
 bool ChainFollower::others_may_know_what_follows(const Decision& theirs) {
@@ -335,7 +335,7 @@ bool ChainFollower::others_may_know_what_follows(const Decision& theirs) {
             (nothing_after_ == base.previous && bring_nothing_.contains(peer->status.peer)))
             continue;
         others = true;
-        look_at(peer->status.peer);
+        inspect(peer->status.peer);
     }
     return others;
 }
@@ -371,7 +371,7 @@ Task<Result<bool>> ChainFollower::adopt(PeerId peer, Bytes certificate) {
 // one has brought us as far meanwhile.
 Task<Result<bool>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
     DEDLOC_CO_TRY(const Decision decision, context_.ledger.check_start(certificate));
-    DEDLOC_CO_TRY(std::shared_ptr<const consensus::Plan> plan, consensus::plan_of(decision));
+    DEDLOC_CO_TRY(std::shared_ptr<const consensus::RoundPlan> plan, consensus::plan_of(decision));
     if (decision.run != context_.ledger.base().run && context_.ledger.started())
         co_return make_error(ErrorKind::conflict, "the certificate belongs to another run");
     // We may have waited for another one that brought us further.
@@ -383,7 +383,7 @@ Task<Result<bool>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
         store_.set_arriving(partial_);
         state::DownloadOptions options;
         options.co_downloaders = [this] { return co_downloaders_among(membership_.live()); };
-        options.stall_max = load_patience;
+        options.stall_max = load_timeout;
         options.bytes_max = state_bytes_most(run_, layout_);
         options.progress = [this](const state::DownloadProgress& progress) {
             joining_.extend(context_.now());
@@ -403,7 +403,7 @@ Task<Result<bool>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
             co_return std::move(downloaded).error();
         }
         state = *std::move(downloaded);
-        state_took_ = std::min(context_.now() - begun, load_patience);
+        state_took_ = std::min(context_.now() - begun, load_timeout);
         partial_.reset();  // it is empty now
         if (Ok fits = check_state(run_, layout_, *state->snapshot); !fits) {
             joining_.state_is_unfit(fits.error());
@@ -447,7 +447,7 @@ bool ChainFollower::leads_nowhere(const Decision& theirs) const {
     });
 }
 
-// It stands on a state that would bring us further.
+// The peer stands on a state that would bring us further.
 bool ChainFollower::could_help(const membership::Status& status) const {
     if (!status.has_state()) return false;
     return status.branch != context_.ledger.base().instance.branch ||
@@ -455,7 +455,7 @@ bool ChainFollower::could_help(const membership::Status& status) const {
 }
 
 bool ChainFollower::is_lost() const {
-    return need_.is_lost(averaging::quorum_patience(context_, patience_));
+    return need_.is_lost(averaging::quorum_timeout(context_, timeouts_));
 }
 
 void ChainFollower::wait_for_help() {
@@ -513,7 +513,7 @@ Task<Result<void>> ChainFollower::join_through(PeerId peer) {
     joining_.peer_answers(context_.now());
     Bytes certificate = *std::move(newest);
     DEDLOC_CO_TRY_VOID(co_await adopt(peer, std::move(certificate)));
-    look_at(peer);
+    inspect(peer);
     while (!up_to_date() && !need_.is_needed() && joining_.goes_on(context_.now()))
         (void)co_await changed_.wait_until(context_.node.clock, context_.now() + 100ms);
     if (!up_to_date() || need_.is_needed())

@@ -45,7 +45,7 @@ class ChainFollower {
     struct Callbacks {
         // A step was applied: the state stands on `decision`.
         std::function<void(
-            const consensus::Decision&, const consensus::Plan&, const optim::StepReport&)>
+            const consensus::Decision&, const consensus::RoundPlan&, const optim::UpdateReport&)>
             on_applied;
         // The only voter's step leads here, once its vote is on disk. Nobody else has heard of it.
         std::function<void(std::shared_ptr<const state::Snapshot>)> on_expected;
@@ -82,7 +82,7 @@ class ChainFollower {
     // The ledger has accepted this decision: it is applied as soon as those before it are.
     void decided(const consensus::Link& link);
     // `peer` knows more than we do, or stands on another branch: look and follow the better one.
-    void look_at(const PeerId& peer);
+    void inspect(const PeerId& peer);
     // To be asked now and then. If a certified step can be applied by nobody who lives, as all who
     // had its average are gone, and that for the quorum timeout, a branch of `self` alone begins
     // at the state that is here; the others load it. Returns its certificate, once.
@@ -96,25 +96,25 @@ class ChainFollower {
   private:
     struct Entry {
         consensus::Decision decision;
-        std::shared_ptr<const consensus::Plan> plan;  // of a commit
+        std::shared_ptr<const consensus::RoundPlan> plan;  // of a commit
         Bytes certificate;
     };
     Task<void> work();
     Task<void> apply_next();
-    Task<Result<optim::StepReport>> apply_commit(consensus::Decision decision,
-                                                 std::shared_ptr<const consensus::Plan> plan);
+    Task<Result<optim::UpdateReport>> apply_commit(
+        consensus::Decision decision, std::shared_ptr<const consensus::RoundPlan> plan);
     Task<Result<void>> fetch_average(const consensus::Decision& decision,
                                      allreduce::PartSources sources,
-                                     Duration patience);
+                                     Duration timeout);
     Task<void> fetch_average_into(std::shared_ptr<Result<void>> fetched,
                                   consensus::Decision decision,
                                   allreduce::PartSources sources,
-                                  Duration patience);
+                                  Duration timeout);
     Task<void> until_replaced(std::shared_ptr<const state::PublishedState> stood_on);
-    void look_at_all();
+    void check_all();
     void brings_nothing(const PeerId& peer);
     bool others_may_know_what_follows(const consensus::Decision& theirs);
-    Task<void> look_for_state();
+    Task<void> find_state();
     Task<void> catch_up_with(PeerId peer);
     bool is_contradicted_by(const consensus::Decision& theirs) const;
     bool brings_us_further(const consensus::Decision& theirs) const;
@@ -129,8 +129,8 @@ class ChainFollower {
     bool is_lost() const;
     void wait_for_help();
 
-    const averaging::Environment& context_;
-    const links::Patience& patience_;
+    const averaging::RoundEnvironment& context_;
+    const links::Timeouts& timeouts_;
     allreduce::PartFetcher& fetcher_;
     state::SnapshotStore& store_;
     membership::Membership& membership_;

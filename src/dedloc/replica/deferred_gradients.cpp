@@ -37,7 +37,7 @@ void DeferredGradients::hand_in_late(CounterRange samples, std::vector<float> su
     defer(samples, std::move(sum), {{0, vector_count_}});
 }
 
-void DeferredGradients::committed(const consensus::Plan& plan,
+void DeferredGradients::committed(const consensus::RoundPlan& plan,
                                   const consensus::Decision& decision,
                                   std::optional<std::size_t> mine) {
     std::vector<ElementRange> included;

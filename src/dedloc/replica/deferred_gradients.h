@@ -48,7 +48,7 @@ class DeferredGradients {
     void hand_in_late(consensus::CounterRange samples, std::vector<float> sum);
 
     // A commit of the open step. `mine`: this peer's place in the plan, if it has one.
-    void committed(const consensus::Plan& plan,
+    void committed(const consensus::RoundPlan& plan,
                    const consensus::Decision& decision,
                    std::optional<std::size_t> mine);
     // The step was decided elsewhere and nobody knows what of ours was in it: at most once wins.

@@ -5,8 +5,8 @@
 namespace dedloc::replica {
 namespace {
 
-consensus::Plan plan_of_two_parts() {
-    consensus::Plan plan;
+consensus::RoundPlan plan_of_two_parts() {
+    consensus::RoundPlan plan;
     plan.members.resize(1);
     plan.parts = {{0, 4, 0}, {4, 4, 0}};
     return plan;

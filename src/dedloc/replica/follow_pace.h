@@ -29,11 +29,11 @@ class FollowPace {
     // `own`: the step that our state stands at; `newest`: that of those who are ahead;
     // `received_bytes`: since the process began; `average_bytes`: what one step takes to follow.
     // Nothing: it follows, or has been told lately.
-    std::optional<TooSlow> look(std::uint64_t own,
-                                std::uint64_t newest,
-                                std::uint64_t received_bytes,
-                                double average_bytes,
-                                TimePoint now) {
+    std::optional<TooSlow> observe(std::uint64_t own,
+                                   std::uint64_t newest,
+                                   std::uint64_t received_bytes,
+                                   double average_bytes,
+                                   TimePoint now) {
         if (newest <= own + 1) {
             mark_.reset();
             slow_since_.reset();

@@ -18,7 +18,7 @@ std::vector<FollowPace::TooSlow> told_within(Duration duration,
          ++second) {
         const auto received = static_cast<std::uint64_t>(line_bytes * static_cast<double>(second));
         const std::uint64_t newest = 100 + second;
-        if (const auto slow = pace.look(
+        if (const auto slow = pace.observe(
                 newest - behind, newest, received, one_average, pace_begins + 1s * second))
             told.push_back(*slow);
     }

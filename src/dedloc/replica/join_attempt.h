@@ -10,13 +10,13 @@
 
 namespace dedloc::replica {
 
-inline constexpr Duration load_patience = 10min;  // without any progress
+inline constexpr Duration load_timeout = 10min;  // without any progress
 
 class JoinAttempt {
   public:
     void begin(TimePoint deadline) { until_ = deadline; }
-    // Something came: it goes on for load_patience at least.
-    void extend(TimePoint now) { until_ = std::max(until_, now + load_patience); }
+    // Something came: it goes on for load_timeout at least.
+    void extend(TimePoint now) { until_ = std::max(until_, now + load_timeout); }
     void give_up(Error why) { given_up_ = std::move(why); }
     bool goes_on(TimePoint now) const { return now < until_ && !given_up_; }
     TimePoint until() const { return until_; }

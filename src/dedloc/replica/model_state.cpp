@@ -104,7 +104,7 @@ std::span<const float> buffers_of(const state::Snapshot& snapshot) {
 
 namespace {
 
-Ok decode_part(const consensus::Plan& plan,
+Ok decode_part(const consensus::RoundPlan& plan,
                std::size_t part,
                const SharedBytes& encoded,
                std::span<float> out) {
@@ -126,7 +126,7 @@ std::vector<state::Section> stepped_sections(const run::RunFile& run,
                                              const run::Layout& layout,
                                              const state::Snapshot& before,
                                              std::span<const float> average,
-                                             optim::StepReport& report,
+                                             optim::UpdateReport& report,
                                              const optim::ParallelFor& parallel_for) {
     std::vector<state::Section> sections(before.sections().size());
     const std::size_t parameters_count = layout.parameters_count;
@@ -171,7 +171,7 @@ bool all_finite(const std::vector<state::Section>& sections,
 }  // namespace
 
 Result<AveragedVector> averaged_vector(const run::Layout& layout,
-                                       const consensus::Plan& plan,
+                                       const consensus::RoundPlan& plan,
                                        const std::vector<SharedBytes>& encoded_parts,
                                        const optim::ParallelFor& parallel_for) {
     if (encoded_parts.size() != plan.parts.size())

@@ -52,7 +52,7 @@ struct AveragedVector {
 // or not of this model's size).
 Result<AveragedVector> averaged_vector(
     const run::Layout& layout,
-    const consensus::Plan& plan,
+    const consensus::RoundPlan& plan,
     const std::vector<SharedBytes>& encoded_parts,
     const optim::ParallelFor& parallel_for = optim::run_in_order);
 
@@ -62,7 +62,7 @@ void shorten(AveragedVector& average, const run::Layout& layout, double scale);
 // Facts of a step beside the state after it.
 struct StepFacts {
     bool kept_back = false;  // it would have left the finite numbers: as before it, one step on
-    optim::StepReport optimizer;
+    optim::UpdateReport optimizer;
 };
 
 // One optimizer step on `average` (vector_count elements). Where it would leave the numbers that

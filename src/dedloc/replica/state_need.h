@@ -25,15 +25,15 @@ class StateNeed {
 
     bool is_needed() const { return needed_; }
     bool differs() const { return differs_; }
-    // It has not advanced since.
+    // The state has not advanced since.
     bool is_stuck() const { return stuck_; }
 
     // To be asked now and then; `helped`: somebody could give a state.
     void wait_for_help(TimePoint now, bool helped) {
-        const Duration since = now - std::exchange(looked_at_, now);
+        const Duration since = now - std::exchange(polled_at_, now);
         no_help_for_ = helped ? Duration(0) : no_help_for_ + std::min(since, look_max);
     }
-    bool is_lost(Duration patience) const { return stuck_ && no_help_for_ > patience; }
+    bool is_lost(Duration timeout) const { return stuck_ && no_help_for_ > timeout; }
 
   private:
     // Between two looks for help. A machine that slept has waited for nobody meanwhile.
@@ -43,7 +43,7 @@ class StateNeed {
     bool differs_ = false;
     bool stuck_ = false;
     Duration no_help_for_{0};  // while stuck
-    TimePoint looked_at_;
+    TimePoint polled_at_;
 };
 
 }  // namespace dedloc::replica

@@ -76,7 +76,8 @@ Task<Result<StepComputer::Stepped>> StepComputer::step(consensus::Decision decis
 Task<Result<StepComputer::Stepped>> StepComputer::compute(consensus::Decision decision,
                                                           StatePointer before,
                                                           OnNext on_next) {
-    DEDLOC_CO_TRY(const consensus::Plan plan, wire::decode<consensus::Plan>(decision.plan));
+    DEDLOC_CO_TRY(const consensus::RoundPlan plan,
+                  wire::decode<consensus::RoundPlan>(decision.plan));
     std::vector<SharedBytes> parts;
     for (const consensus::FinishedPart& part : decision.parts)
         parts.push_back(parts_.find(part.digest));

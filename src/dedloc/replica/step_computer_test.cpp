@@ -46,7 +46,7 @@ class StepComputerTest : public ::testing::Test {
 
     // A commit of one part that averages to `value` everywhere; the part is not in the store yet.
     consensus::Decision commit(float value) {
-        consensus::Plan plan;
+        consensus::RoundPlan plan;
         plan.codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
         plan.parts = {{.offset = 0, .count = 3, .owner = 0}};
         consensus::FinishedPart part;
@@ -158,7 +158,7 @@ TEST_F(StepComputerTest, parts_that_do_not_fit_the_model_are_a_failure_of_peers)
           std::vector<consensus::PlanPart>{{.offset = 0, .count = 2}},
           std::vector<consensus::PlanPart>{{.offset = 0, .count = ~std::uint64_t{0}}},
           std::vector<consensus::PlanPart>{}}) {
-        consensus::Plan plan;
+        consensus::RoundPlan plan;
         plan.codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
         plan.parts = plan_parts;
         EXPECT_FALSE(averaged_vector(layout, plan, {SharedBytes(encoded(1)), {}, {}}));
@@ -170,7 +170,7 @@ TEST_F(StepComputerTest, parts_that_do_not_fit_the_model_are_a_failure_of_peers)
 }
 
 TEST_F(StepComputerTest, parts_are_read_in_the_codec_of_each_and_unknown_ones_are_an_error) {
-    consensus::Plan plan;
+    consensus::RoundPlan plan;
     plan.codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
     plan.parts = {{.offset = 0, .count = 1}, {.offset = 1, .count = 2}};
     plan.parts[1].codec = static_cast<std::uint32_t>(codec::CodecId::fp16);
@@ -198,7 +198,7 @@ TEST(ModelState, the_next_state_has_the_same_bits_on_one_thread_and_on_many) {
     layout.parameters_count = count;
     std::vector<float> numbers(count);
     for (std::size_t i = 0; i < count; ++i) numbers[i] = std::sin(static_cast<float>(i)) + 0.1f;
-    consensus::Plan plan;
+    consensus::RoundPlan plan;
     plan.codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
     std::vector<SharedBytes> averages;
     for (std::size_t i = 0; i < 3; ++i) {

@@ -73,11 +73,11 @@ void limit_chances(std::span<Checkable> members, double usual) {
             std::min(member.chance, usual) + std::max(0.0, member.chance - usual) * most / beyond;
 }
 
-std::vector<CheckJob> assign_checks(const Digest& seed, std::span<const Checkable> members) {
+std::vector<CheckAssignment> assign_checks(const Digest& seed, std::span<const Checkable> members) {
     Random random = random_of(seed);
     const std::vector<std::uint32_t> targets = draw_targets(random, members);
 
-    std::vector<CheckJob> jobs;
+    std::vector<CheckAssignment> jobs;
     std::vector<bool> free(members.size(), true);
     const std::vector<bool> anybody(members.size(), true);
     for (const std::uint32_t target : targets) {

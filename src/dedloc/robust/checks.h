@@ -28,16 +28,16 @@ inline constexpr double check_work_most = 0.5;
 // check_work_most of the work.
 void limit_chances(std::span<Checkable> members, double usual);
 
-struct CheckJob {
+struct CheckAssignment {
     std::uint32_t validator = 0;
     std::uint32_t target = 0;
-    friend bool operator==(const CheckJob&, const CheckJob&) = default;
+    friend bool operator==(const CheckAssignment&, const CheckAssignment&) = default;
 };
 
 // Each contribution with its chance, and of all together as many as the chances add up to; each by
 // one validator, drawn in proportion to speed, that has no other job. Of those on probation, whose
 // contributions come first, a validator may have several.
 // Members are known by their index.
-std::vector<CheckJob> assign_checks(const Digest& seed, std::span<const Checkable> members);
+std::vector<CheckAssignment> assign_checks(const Digest& seed, std::span<const Checkable> members);
 
 }  // namespace dedloc::robust

@@ -23,7 +23,7 @@ TEST(Checks, AreTheSameForEverybodyAndDifferFromStepToStep) {
     EXPECT_EQ(assign_checks(check_seed(1), members), assign_checks(check_seed(1), members));
     std::set<std::uint32_t> targets;
     for (std::uint32_t step = 0; step < 200; ++step)
-        for (const CheckJob& job : assign_checks(check_seed(step), members))
+        for (const CheckAssignment& job : assign_checks(check_seed(step), members))
             targets.insert(job.target);
     EXPECT_EQ(targets.size(), 16u);
 }
@@ -40,7 +40,7 @@ TEST(Checks, NobodyChecksItselfAndNobodyHasTwoJobsWhileOthersHaveNone) {
     const auto members = sixteen(0.5);
     for (std::uint32_t step = 0; step < 100; ++step) {
         std::set<std::uint32_t> validators;
-        for (const CheckJob& job : assign_checks(check_seed(step), members)) {
+        for (const CheckAssignment& job : assign_checks(check_seed(step), members)) {
             EXPECT_NE(job.validator, job.target);
             EXPECT_TRUE(validators.insert(job.validator).second);
         }
@@ -54,7 +54,7 @@ TEST(Checks, FastPeersValidateMore) {
     std::size_t of_the_fast_one = 0;
     std::size_t all = 0;
     for (std::uint32_t step = 0; step < 1000; ++step)
-        for (const CheckJob& job : assign_checks(check_seed(step), members)) {
+        for (const CheckAssignment& job : assign_checks(check_seed(step), members)) {
             ++all;
             if (job.validator == 3) ++of_the_fast_one;
         }
@@ -70,9 +70,9 @@ TEST(Checks, ThoseOnProbationAreAlwaysCheckedAndNeverCheck) {
         const auto jobs = assign_checks(check_seed(step), members);
         for (const std::uint32_t newcomer : {5u, 6u}) {
             EXPECT_TRUE(std::ranges::any_of(
-                jobs, [&](const CheckJob& job) { return job.target == newcomer; }));
+                jobs, [&](const CheckAssignment& job) { return job.target == newcomer; }));
             EXPECT_TRUE(std::ranges::none_of(
-                jobs, [&](const CheckJob& job) { return job.validator == newcomer; }));
+                jobs, [&](const CheckAssignment& job) { return job.validator == newcomer; }));
         }
     }
 }
@@ -87,7 +87,7 @@ TEST(Checks, AreOfEachMemberWithTheChanceThatItHas) {
     for (std::uint32_t step = 0; step < 1000; ++step) {
         const auto jobs = assign_checks(check_seed(step), members);
         const auto is_checked = [&](std::uint32_t member) {
-            return std::ranges::find(jobs, member, &CheckJob::target) != jobs.end();
+            return std::ranges::find(jobs, member, &CheckAssignment::target) != jobs.end();
         };
         EXPECT_TRUE(is_checked(2));
         if (is_checked(9)) ++of_nine;
@@ -122,7 +122,7 @@ TEST(Checks, WhereOnePeerIsTrustedItChecksAllOthers) {
     members[0] = {.speed = 10, .contributes = true};
     const auto jobs = assign_checks(check_seed(1), members);
     ASSERT_EQ(jobs.size(), 3u);
-    for (const CheckJob& job : jobs) EXPECT_EQ(job.validator, 0u);
+    for (const CheckAssignment& job : jobs) EXPECT_EQ(job.validator, 0u);
 }
 
 TEST(Checks, WithoutAnybodyWhoCanThereAreNone) {

@@ -96,7 +96,7 @@ const Order* Orders::vouching(const PeerId& peer, std::uint64_t step) const {
     return nullptr;
 }
 
-const Order* Orders::pardon_of(const PeerId& peer, std::uint64_t step) const {
+const Order* Orders::readmission_of(const PeerId& peer, std::uint64_t step) const {
     const Order* const vouch = vouching(peer, step);
     return vouch != nullptr && vouch->offence == Offence::mistaken ? vouch : nullptr;
 }

@@ -93,19 +93,19 @@ class Orders {
     const Order* admitting(std::string_view person) const;
     const Order* vouching(const PeerId& peer, std::uint64_t step) const;
     bool on_probation(const PeerId& peer, std::uint64_t step) const;
-    // Its probation, if it is on one.
+    // The peer's probation, if it is on one.
     const Order* probation_of(const PeerId& peer, std::uint64_t step) const;
-    // Its probation for a mistake, if it is on one.
+    // The peer's probation for a mistake, if it is on one.
     const Order* mistake_of(const PeerId& peer, std::uint64_t step) const;
     // The order that says it has erred before, and was let in again.
-    const Order* pardon_of(const PeerId& peer, std::uint64_t step) const;
+    const Order* readmission_of(const PeerId& peer, std::uint64_t step) const;
 
     // With this one more; an order on the same subject that says less is replaced. False: there is
     // no room, or what is there says as much.
     bool add(Order order);
     // Probation ends early, by evidence that its contributions were right.
     void release(const PeerId& peer);
-    // It votes again. A pardon is remembered.
+    // The peer votes again. A readmission is remembered.
     void forget_vouch(const PeerId& peer);
     std::size_t vouches() const;
     // Without what has run out before `step`.

@@ -131,17 +131,17 @@ TEST(Orders, AVouchEndsProbationAndProbationEndsAVouch) {
 TEST(Orders, APardonIsRememberedWhereAPlainVouchIsForgotten) {
     Orders orders;
     orders.add(order(OrderKind::vouch, 1, 50));
-    Order pardon = order(OrderKind::vouch, 2, 50);
-    pardon.offence = Offence::mistaken;
-    orders.add(pardon);
-    EXPECT_EQ(orders.pardon_of(subject(1), 11), nullptr);
+    Order readmission = order(OrderKind::vouch, 2, 50);
+    readmission.offence = Offence::mistaken;
+    orders.add(readmission);
+    EXPECT_EQ(orders.readmission_of(subject(1), 11), nullptr);
     orders.forget_vouch(subject(1));
     orders.forget_vouch(subject(2));
     EXPECT_EQ(orders.vouching(subject(1), 11), nullptr);
-    ASSERT_NE(orders.pardon_of(subject(2), 11), nullptr);
-    EXPECT_EQ(orders.pardon_of(subject(2), 50), nullptr);
+    ASSERT_NE(orders.readmission_of(subject(2), 11), nullptr);
+    EXPECT_EQ(orders.readmission_of(subject(2), 50), nullptr);
     orders.add(order(OrderKind::ban, 2));
-    EXPECT_EQ(orders.pardon_of(subject(2), 11), nullptr);
+    EXPECT_EQ(orders.readmission_of(subject(2), 11), nullptr);
 }
 
 TEST(Orders, VouchesLeaveRoomForBans) {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "dedloc/robust/cases.h"
+#include "dedloc/robust/recheck.h"
 #include "dedloc/robust/rows.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

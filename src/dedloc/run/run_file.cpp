@@ -326,7 +326,7 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
         run.task.sections = unregistered_sections(root, run);
     run.task.sections = complete_sections(run.task);
     const std::vector<Word> known = all_words_of(run);
-    if (auto unknown = UnknownKey(file_name, known).look(root)) return *std::move(unknown);
+    if (auto unknown = UnknownKey(file_name, known).find_in(root)) return *std::move(unknown);
     visit_fields(reader, run, run.task.sections);
     if (!reader.error) check_together(run, reader);
     if (reader.error) return *std::move(reader.error);

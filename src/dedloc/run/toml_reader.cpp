@@ -198,7 +198,7 @@ std::string UnknownKey::suggestion(std::string_view unknown) const {
     return best.empty() ? std::string() : fmt::format("; did you mean '{}'?", best);
 }
 
-std::optional<Error> UnknownKey::look(const toml::table& table, const std::string& above) const {
+std::optional<Error> UnknownKey::find_in(const toml::table& table, const std::string& above) const {
     for (const auto& [key, node] : table) {
         const std::string path = above + std::string(key.str());
         // "batch.target" in quotes is one key and no section with one.
@@ -207,7 +207,7 @@ std::optional<Error> UnknownKey::look(const toml::table& table, const std::strin
         const toml::table* inner = node.as_table();
         if (is_section(path)) {
             if (!inner) return complain(key, "key", path);
-            if (auto unknown = look(*inner, path + ".")) return unknown;
+            if (auto unknown = find_in(*inner, path + ".")) return unknown;
             continue;
         }
         // A misspelt section: name the first key in it, whose neighbour is easier to guess.

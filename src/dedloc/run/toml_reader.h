@@ -74,7 +74,7 @@ class UnknownKey {
         : file_(file), known_(known) {}
 
     // Looks at a table whose own path is `above`, empty or with a dot at its end.
-    std::optional<Error> look(const toml::table& table, const std::string& above = {}) const;
+    std::optional<Error> find_in(const toml::table& table, const std::string& above = {}) const;
 
   private:
     bool is_known(std::string_view key) const;

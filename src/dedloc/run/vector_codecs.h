@@ -28,8 +28,8 @@ inline constexpr codec::CodecId codec_of_large_tensors = codec::CodecId::blockwi
 inline constexpr codec::CodecId codec_of_small_tensors = codec::CodecId::fp16;
 inline constexpr codec::CodecId codec_of_buffers = codec::CodecId::fp32;
 
-// They cover the vector in order. One range if all of it travels in one codec and there are no
-// buffers; those are the last range.
+// The ranges cover the vector in order. One range if all of it travels in one codec and there are
+// no buffers; those are the last range.
 std::vector<codec::CodecRange> vector_codecs(const AveragingConfig& averaging,
                                              const Layout& layout);
 

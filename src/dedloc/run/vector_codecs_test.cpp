@@ -172,14 +172,14 @@ TEST(VectorCodecs, of_usual_models_are_few_and_cost_little_more_than_8_bit) {
 TEST(VectorCodecs, of_very_many_tensors_are_bounded) {
     Layout layout;
     for (int i = 0; i < 4'000; ++i) add(layout, i % 2 == 1 ? 10 : i % 4 == 0 ? 66'000 : 200'000);
-    allreduce::Options options;
+    allreduce::TransferOptions options;
     options.codec = codec_of_large_tensors;
     options.vector_count = layout.vector_count();
     options.codec_ranges = vector_codecs(adaptive(), layout);
     expect_no_coarser(layout, options.codec_ranges);
     EXPECT_GT(options.codec_ranges.size(), 1900u) << "the largest stay in 8 bit";
     EXPECT_LE(options.codec_ranges.size(), 2048u);
-    consensus::Plan plan;
+    consensus::RoundPlan plan;
     constexpr std::uint32_t owners = consensus::members_max;
     constexpr double long_enough = 1e6;
     const auto cuts = allreduce::cuts_for(consensus::parts_max / (2 * owners), long_enough);

@@ -106,7 +106,7 @@ class NatPmp {
     natpmp_t& state() { return state_; }
 
     std::string gateway() const { return text_of(in_addr{.s_addr = state_.gateway}); }
-    // Ours, as the gateway sees it; empty: unknown.
+    // Our address, as the gateway sees it; empty: unknown.
     std::string own_address() const {
         sockaddr_in own{};
         socklen_t size = sizeof own;
@@ -124,13 +124,13 @@ class NatPmp {
         for (;;) {
             const int code = ::readnatpmpresponseorretry(&state_, &response);
             if (code != NATPMP_TRYAGAIN) return code;
-            timeval patience{};
-            (void)::getnatpmprequesttimeout(&state_, &patience);
+            timeval timeout{};
+            (void)::getnatpmprequesttimeout(&state_, &timeout);
             const auto left =
                 std::chrono::duration_cast<std::chrono::microseconds>(deadline - Time::now());
             if (left <= 0us) return NATPMP_ERR_NOGATEWAYSUPPORT;
             const auto until_repeated =
-                std::chrono::seconds(patience.tv_sec) + std::chrono::microseconds(patience.tv_usec);
+                std::chrono::seconds(timeout.tv_sec) + std::chrono::microseconds(timeout.tv_usec);
             auto slice = std::min<std::chrono::microseconds>(left, until_repeated);
             slice = std::max(slice, 1000us);
             timeval slice_value{.tv_sec = slice / 1s, .tv_usec = (slice % 1s) / 1us};

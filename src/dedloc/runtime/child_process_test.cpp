@@ -105,7 +105,7 @@ TEST(ChildProcess, can_be_killed_and_is_never_left_behind) {
 
 TEST(ChildProcess, what_it_started_is_killed_with_it) {
     const Folder folder;
-    // Whoever of them lives holds the pipe's writing end open.
+    // A living child holds the pipe's writing end open.
     ASSERT_EQ(::mkfifo(folder.file("out").c_str(), 0600), 0);
     const int reader = ::open(folder.file("out").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     ASSERT_GE(reader, 0);

@@ -72,7 +72,7 @@ class Network {
     // The addresses of this machine's own interfaces that others might reach (no loopback unless
     // there is nothing else), the likeliest first; used when listening on 0.0.0.0.
     virtual std::vector<std::string> interface_addresses() const = 0;
-    // Those of them that tell in which network this machine is: without bridges to machines within
+    // The addresses that tell in which network this machine is: without bridges to machines within
     // it, and without loopback. Empty: it is in none at the moment.
     virtual std::vector<std::string> outward_addresses() const { return interface_addresses(); }
     // So many connections may be open at once without anything else of this process being short.

@@ -1,10 +1,10 @@
 // RateLimiter: a token bucket for one way of a line. Whoever moves bytes over it asks first and
 // waits in order, so connections that share it get the same.
 //
-// It holds what the rate gives in burst_time, but burst_bytes_min at least: over any time t no more
-// than rate × t + that goes. Who wants to move much asks for portion() bytes at a time: then a
-// small message of another connection waits for one portion of each of those before it, as on a
-// line of that rate.
+// The bucket holds what the rate gives in burst_time, but burst_bytes_min at least: over any time t
+// no more than rate × t + that goes. Who wants to move much asks for portion() bytes at a time:
+// then a small message of another connection waits for one portion of each of those before it, as
+// on a line of that rate.
 //
 // Thread: the network thread. Cost: without a rate a comparison; with one a timer for each portion
 // that has to wait. Cancel: who waits leaves nothing behind.
@@ -33,7 +33,7 @@ class RateLimiter {
     // Where one way of a connection waits; at most one at a time does.
     class Place {
       public:
-        // Whoever waits here goes on at once and pays nothing: its connection is closed.
+        // A waiting sender goes on at once and pays nothing: its connection is closed.
         void leave() {
             if (waiting_) waiting_->resume();
         }

@@ -38,7 +38,7 @@ class ManualClock final : public Clock {
         }
         now_ = until;
     }
-    // Whoever can go on without more time has done so.
+    // All tasks that need no more time have gone on.
     void settle() { loop_.run_task(some_turns()); }
     TimerId timers_set() const { return timers_set_; }
     std::size_t timers_count() const { return timers_.size(); }

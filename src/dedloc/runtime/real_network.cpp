@@ -514,19 +514,19 @@ class TcpNetwork final : public Network {
     }
 
     std::vector<std::string> interface_addresses() const override {
-        look_at_interfaces();
+        check_interfaces();
         return interfaces_;
     }
 
     std::vector<std::string> outward_addresses() const override {
-        look_at_interfaces();
+        check_interfaces();
         return outward_;
     }
 
   private:
     // The interface of the default route comes first, then other networks, then bridges. Hosts ask
     // with every message that says where they are, and an answer takes the kernel some 0.1 ms.
-    void look_at_interfaces() const {
+    void check_interfaces() const {
         constexpr auto fresh_for = std::chrono::seconds(1);
         const auto now = std::chrono::steady_clock::now();
         if (looked_ && now - *looked_ < fresh_for) return;

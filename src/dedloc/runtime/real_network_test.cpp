@@ -89,7 +89,7 @@ std::string control_of(const SocketAddress& local) {
     return "no such socket";
 }
 
-Task<void> look_at_a_pair(NetworkFixture& f, std::vector<std::string>& controls) {
+Task<void> check_a_pair(NetworkFixture& f, std::vector<std::string>& controls) {
     const SocketAddress any{"127.0.0.1", 0};
     auto listener = f.network->listen(any);
     EXPECT_TRUE(listener);
@@ -149,15 +149,16 @@ TEST(RealNetwork, connections_of_both_ends_have_the_congestion_control_that_was_
     NetworkFixture f;
     f.network = real_network(f.loop.executor(), "reno");
     std::vector<std::string> controls;
-    f.loop.run_task(look_at_a_pair(f, controls));
+    f.loop.run_task(check_a_pair(f, controls));
     EXPECT_EQ(controls, (std::vector<std::string>{"reno", "reno"}));
 }
 
-// Whatever the system is set to (bbr paces, with timers that cost more than loopback itself).
+// Pacing is off for every setting of the system (bbr paces, with timers that cost more than
+// loopback itself).
 TEST(RealNetwork, connections_of_one_machine_are_not_paced) {
     NetworkFixture f;
     std::vector<std::string> controls;
-    f.loop.run_task(look_at_a_pair(f, controls));
+    f.loop.run_task(check_a_pair(f, controls));
     EXPECT_EQ(controls, (std::vector<std::string>{"reno", "reno"}));
 }
 

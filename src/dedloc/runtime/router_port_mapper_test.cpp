@@ -37,10 +37,10 @@ class RouterPortMapperTest : public ::testing::Test {
         auto mapping = co_await mapper->map(wish, deadline);
         out->emplace(std::move(mapping));
     }
-    Result<PortMapping> map(const std::string& program, Duration patience = 20s) {
+    Result<PortMapping> map(const std::string& program, Duration timeout = 20s) {
         const auto mapper = router_port_mapper(loop_.executor(), *clock_, program);
         std::optional<Result<PortMapping>> mapping;
-        loop_.run_task(map_task(mapper.get(), clock_->now() + patience, &mapping));
+        loop_.run_task(map_task(mapper.get(), clock_->now() + timeout, &mapping));
         return *mapping;
     }
 

@@ -251,7 +251,7 @@ TEST(Children, stop_cancels_in_the_order_of_beginning_wherever_memory_lies) {
         const auto children = std::make_shared<Children>(fixture.loop.executor());
         Event never(fixture.loop.executor());
         Scope scope(fixture.loop.executor());
-        // Those that go leave holes, so that the later ones lie in another order than they begin.
+        // Tasks that end leave holes, so that the later ones lie in another order than they begin.
         std::vector<TaskId> early;
         for (int i = 0; i < 8; ++i)
             early.push_back(

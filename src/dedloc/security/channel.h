@@ -70,7 +70,8 @@ class Channel {
 
     // Says goodbye: no more encrypt() afterwards. What the other side still sends is read on.
     virtual void close() = 0;
-    // It said goodbye; an end without it is a cut connection. Noise has no goodbye: never true.
+    // The peer said goodbye; an end without it is a cut connection. Noise has no goodbye: never
+    // true.
     virtual bool closed_by_peer() const = 0;
 
   protected:

@@ -120,7 +120,7 @@ Ok NoiseChannel::check_payload(ByteView bytes) {
     return {};
 }
 
-Ok NoiseChannel::take_handshake_message(ByteView message) {
+Ok NoiseChannel::receive_handshake_message(ByteView message) {
     DEDLOC_TRY(const Bytes payload, handshake_.read(message));
     // The first message says nothing: it is read by all, and signed by nobody.
     if (!handshake_.remote_static().empty()) DEDLOC_TRY_VOID(check_payload(payload));
@@ -129,8 +129,8 @@ Ok NoiseChannel::take_handshake_message(ByteView message) {
     return {};
 }
 
-Ok NoiseChannel::take_message(ByteView message, PlainReader& reader) {
-    if (!ciphers_) return take_handshake_message(message);
+Ok NoiseChannel::receive_message(ByteView message, PlainReader& reader) {
+    if (!ciphers_) return receive_handshake_message(message);
     // Not initialized: it is written by decrypt().
     std::array<std::uint8_t, noise_plain_bytes_max> room;
     const std::size_t size = message.size() - std::min(message.size(), noise_tag_bytes);
@@ -155,13 +155,13 @@ Ok NoiseChannel::feed(ByteView bytes) {
 Ok NoiseChannel::feed_to(ByteView bytes, PlainReader& reader) {
     if (error_) return *error_;
     reader_failed_ = false;
-    Ok taken = take_messages(bytes, reader);
+    Ok taken = receive_messages(bytes, reader);
     // The reader's errors are not the channel's: that can still be used to say why it ends.
     if (taken || reader_failed_) return taken;
     return dead(std::move(taken).error());
 }
 
-Ok NoiseChannel::take_messages(ByteView bytes, PlainReader& reader) {
+Ok NoiseChannel::receive_messages(ByteView bytes, PlainReader& reader) {
     while (!bytes.empty()) {
         // Whole messages are decrypted where they lie; only a piece of one is kept.
         const ByteView begun = input_.empty() ? bytes : ByteView(input_);
@@ -173,7 +173,8 @@ Ok NoiseChannel::take_messages(ByteView bytes, PlainReader& reader) {
             wanted += size;
         }
         if (input_.empty() && bytes.size() >= wanted && bytes.size() >= size_bytes) {
-            DEDLOC_TRY_VOID(take_message(bytes.subspan(size_bytes, wanted - size_bytes), reader));
+            DEDLOC_TRY_VOID(
+                receive_message(bytes.subspan(size_bytes, wanted - size_bytes), reader));
             bytes = bytes.subspan(wanted);
             continue;
         }
@@ -183,7 +184,7 @@ Ok NoiseChannel::take_messages(ByteView bytes, PlainReader& reader) {
         if (input_.size() < size_bytes) continue;
         if (input_.size() < size_bytes + message_size(input_)) continue;
         const Bytes whole = std::exchange(input_, {});
-        DEDLOC_TRY_VOID(take_message(ByteView(whole).subspan(size_bytes), reader));
+        DEDLOC_TRY_VOID(receive_message(ByteView(whole).subspan(size_bytes), reader));
     }
     return {};
 }

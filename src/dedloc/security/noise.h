@@ -79,9 +79,9 @@ class NoiseChannel final : public Channel {
     NoiseChannel(NoiseHandshake::Role role,
                  std::shared_ptr<const NoiseContext> context,
                  std::optional<PeerId> expected);
-    Ok take_messages(ByteView bytes, PlainReader& reader);
-    Ok take_message(ByteView message, PlainReader& reader);
-    Ok take_handshake_message(ByteView message);
+    Ok receive_messages(ByteView bytes, PlainReader& reader);
+    Ok receive_message(ByteView message, PlainReader& reader);
+    Ok receive_handshake_message(ByteView message);
     Ok send_handshake_message(ByteView payload);
     Ok check_payload(ByteView payload);
     std::string choose_muxer(const std::vector<std::string>& theirs) const;

@@ -27,7 +27,7 @@ class RememberingVerifier final : public Verifier {
                 ByteView message,
                 ByteView signature) const override;
 
-    // It is right: who calls this has just made it.
+    // The signature is right: the caller has just made it.
     void remember(const PeerId& signer,
                   std::string_view domain,
                   ByteView message,

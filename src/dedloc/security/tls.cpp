@@ -195,10 +195,10 @@ struct TlsChannel::State final : PlainReader {
     Ok handshake();
     Ok take_over();
     Ok read_records(PlainReader& reader);
-    Ok take_record(ByteView whole, PlainReader& reader);
+    Ok receive_record(ByteView whole, PlainReader& reader);
     Ok hand_on(ByteView bytes, PlainReader& reader);
-    Ok take_alert(ByteView alert);
-    Ok take_messages(ByteView bytes);
+    Ok receive_alert(ByteView alert);
+    Ok receive_messages(ByteView bytes);
     Ok count_without_data();
     void send_alert(std::uint8_t level, std::uint8_t what);
     Ok take(ByteView bytes) override {
@@ -377,7 +377,7 @@ Ok TlsChannel::State::read_records(PlainReader& reader) {
         if (record.empty()) {
             DEDLOC_TRY(const std::size_t whole, TlsRecords::record_size(input));
             if (whole > 0 && whole <= input.size()) {
-                DEDLOC_TRY_VOID(take_record(input.first(whole), reader));
+                DEDLOC_TRY_VOID(receive_record(input.first(whole), reader));
                 input = input.subspan(whole);
                 continue;
             }
@@ -389,12 +389,12 @@ Ok TlsChannel::State::read_records(PlainReader& reader) {
         input = input.subspan(count);
         if (known == 0 || record.size() < known) continue;
         const Bytes whole = std::exchange(record, {});
-        DEDLOC_TRY_VOID(take_record(whole, reader));
+        DEDLOC_TRY_VOID(receive_record(whole, reader));
     }
     return {};
 }
 
-Ok TlsChannel::State::take_record(ByteView whole, PlainReader& reader) {
+Ok TlsChannel::State::receive_record(ByteView whole, PlainReader& reader) {
     // Not initialized: it is written by open().
     std::array<std::uint8_t, tls_record_bytes_max + tls_record_expansion_max> room;
     std::span<std::uint8_t> place = reader.place();
@@ -409,9 +409,9 @@ Ok TlsChannel::State::take_record(ByteView whole, PlainReader& reader) {
             without_data = 0;
             return hand_on(opened.plain, reader);
         case TlsContent::alert:
-            return take_alert(opened.plain);
+            return receive_alert(opened.plain);
         case TlsContent::handshake:
-            return take_messages(opened.plain);
+            return receive_messages(opened.plain);
         default:
             return broken("a record of unknown type");
     }
@@ -424,7 +424,7 @@ Ok TlsChannel::State::hand_on(ByteView bytes, PlainReader& reader) {
     return taken;
 }
 
-Ok TlsChannel::State::take_alert(ByteView alert) {
+Ok TlsChannel::State::receive_alert(ByteView alert) {
     if (alert.size() != 2) return broken("an alert that is none");
     if (alert[1] != alert_close_notify)
         return broken(fmt::format("the peer ended it with alert {}", alert[1]));
@@ -437,9 +437,9 @@ Ok TlsChannel::State::count_without_data() {
     return {};
 }
 
-Ok TlsChannel::State::take_messages(ByteView bytes) {
+Ok TlsChannel::State::receive_messages(ByteView bytes) {
     if (bytes.empty()) return broken("an empty message");
-    // Whatever it holds: of a message in crumbs each record costs as much.
+    // The record costs for every content: of a message in crumbs each record costs as much.
     DEDLOC_TRY_VOID(count_without_data());
     base::append(message, bytes);
     ByteView rest = message;

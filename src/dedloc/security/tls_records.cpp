@@ -114,7 +114,8 @@ void TlsRecords::seal(TlsContent type, ByteView plain, OutputBuffer& out) {
 Result<std::size_t> TlsRecords::record_size(ByteView bytes) {
     if (bytes.size() < tls_header_bytes) return std::size_t{0};
     const std::size_t body = bytes[3] * std::size_t{256} + bytes[4];
-    // Whatever is inside: outside, all records after the handshake are application data.
+    // The type outside says nothing of the inside: all records after the handshake are application
+    // data.
     if (bytes[0] != static_cast<std::uint8_t>(TlsContent::application_data) ||
         bytes[1] != version_major)
         return broken("a record that is not encrypted");

@@ -128,7 +128,7 @@ TEST(TlsRecords, keys_are_renewed_when_the_other_side_wishes) {
             meeting.foreign.write(as_bytes("with new keys"));
             ASSERT_TRUE(meeting.ours.feed(meeting.foreign.take_output()));
             EXPECT_EQ(meeting.ours.take_plain(), to_bytes("with new keys"));
-            // Ours are new from the next record on, and not a word before that.
+            // Our keys are new from the next record on, and not a word before that.
             EXPECT_FALSE(meeting.ours.has_output());
             talk(meeting, 1000);
         }

@@ -2,8 +2,8 @@
 // id can sign as it. They let ten thousand simulated peers run the real protocol code, where
 // 150 µs for each Ed25519 signature would be all that the simulator does.
 //
-// They still catch honest mistakes: another domain, message or signer does not verify. A simulated
-// attacker must therefore be written not to forge, rather than prevented from it.
+// Toy signatures still catch honest mistakes: another domain, message or signer does not verify. A
+// simulated attacker must therefore be written not to forge, rather than prevented from it.
 //
 // Thread: any. Cost: one SHA-256 over the message.
 

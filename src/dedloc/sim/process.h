@@ -50,7 +50,7 @@ class Process {
     Process(World& world, SimNode& node, std::uint32_t incarnation);
     ~Process();
 
-    // Its events wait: it is stopped, or dead and not yet being torn down.
+    // The process's events wait: it is stopped, or dead and not yet being torn down.
     bool held() const { return frozen || (!alive && !teardown); }
 
     World& world;

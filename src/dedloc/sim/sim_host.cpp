@@ -245,7 +245,7 @@ void SimHost::accept_from(SimHost& dialler, const std::shared_ptr<Dial>& dial) {
     if (auto old = wire_to(them)) {
         const bool same = &old->process(1 - old->side_of(*this)) == &dialler.process_;
         if (same && old->is_open(1 - old->side_of(*this))) return;  // they have it by now
-        // They dial because they lost it, and we have not heard of that yet.
+        // The other side dials because it lost the connection, and we have not heard of that yet.
         old->close(old->side_of(*this), "replaced by a new connection");
     }
     // Both dial each other at once: the connection that the lower id dials stands.

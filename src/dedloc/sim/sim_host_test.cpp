@@ -31,18 +31,18 @@ Task<void> call_once(SimNode& from,
                      PeerId to,
                      std::string method,
                      Bytes request,
-                     Duration patience,
+                     Duration timeout,
                      std::optional<Result<Bytes>>& out) {
-    const TimePoint deadline = from.clock().now() + patience;
+    const TimePoint deadline = from.clock().now() + timeout;
     auto result =
         co_await from.host().call(std::move(to), std::move(method), std::move(request), deadline);
     out.emplace(std::move(result));
 }
 
-Result<Bytes> call(World& world, SimNode& from, SimNode& to, std::string text, Duration patience) {
+Result<Bytes> call(World& world, SimNode& from, SimNode& to, std::string text, Duration timeout) {
     std::optional<Result<Bytes>> out;
     world.run_task(
-        call_once(from, to.id(), "echo", to_bytes(std::string_view(text)), patience, out));
+        call_once(from, to.id(), "echo", to_bytes(std::string_view(text)), timeout, out));
     return *out;
 }
 
@@ -403,7 +403,7 @@ TEST(SimHost, dialling_a_frozen_process_that_then_dies_is_refused) {
     t.b->restart();
     t.b->host().handle_call("echo", echo_handler());
     EXPECT_TRUE(call(t.world, *t.a, *t.b, "x", 5s));
-    // One that stays frozen is given up.
+    // A connection to a frozen peer is given up.
     t.a->host().disconnect(t.b->id());
     t.world.run_for(1s);
     t.b->freeze();

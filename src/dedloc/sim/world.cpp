@@ -193,7 +193,7 @@ World::~World() {
         process->node.die(false);
         run_task(process->host->stop());
     }
-    // Whatever still waits for an event now unwinds: its objects are gone or about to go.
+    // Tasks that wait for an event now unwind: their objects are gone or about to go.
     events_.clear();
     drain();
 }
@@ -284,11 +284,11 @@ bool World::run_until(const std::function<bool()>& predicate, Duration at_most) 
     const TimePoint end = now_ + at_most;
     drain();
     if (predicate()) return true;
-    TimePoint look_again = now_ + predicate_interval;
+    TimePoint check_again = now_ + predicate_interval;
     while (step(end)) {
-        if (now_ < look_again && !events_.empty()) continue;
+        if (now_ < check_again && !events_.empty()) continue;
         if (predicate()) return true;
-        look_again = now_ + predicate_interval;
+        check_again = now_ + predicate_interval;
     }
     now_ = end;
     return predicate();

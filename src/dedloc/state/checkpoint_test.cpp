@@ -159,7 +159,7 @@ TEST(Checkpoint, every_history_in_a_folder_keeps_its_first_ones_for_good) {
         ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(step, 100), rule));
     for (std::uint64_t step = 4; step <= 24; step += 4)
         ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(step, 100), rule));
-    // That of step 20 is one state in both, and counts where it was saved last; 35 is the last one
+    // Step 20 is one state in both, and counts where it was saved last; 35 is the last one
     // of the earlier history.
     EXPECT_EQ(steps_in(disk), (std::vector<std::uint64_t>{24, 20, 12, 35, 30, 10}));
 }

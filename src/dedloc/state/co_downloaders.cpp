@@ -13,7 +13,7 @@ namespace dedloc::state {
 namespace {
 
 constexpr Duration answer_max = 10s;
-constexpr Duration look_again = 1s;        // at a co-downloader, or at the next one
+constexpr Duration check_again = 1s;       // at a co-downloader, or at the next one
 constexpr Duration provider_slow = 500ms;  // a chunk
 constexpr Duration alone_max = 30s;        // without providers and without a chunk
 
@@ -36,12 +36,12 @@ Task<void> Download::co_downloader_slot() {
             if (knows) co_await take_from(*co_downloader);
             co_downloader_asked_[*co_downloader] = clock_.now();
         } else {
-            co_await clock_.sleep_for(look_again);
+            co_await clock_.sleep_for(check_again);
         }
     }
 }
 
-// Whom an earlier download has dropped is asked once more, as with providers; but no liar.
+// A peer that an earlier download has dropped is asked once more, as with providers; but no liar.
 bool Download::may_ask(const PeerId& co_downloader) const {
     if (std::ranges::count(providers_, co_downloader) > 0) return false;
     const auto known = partial_.providers_.find(co_downloader);
@@ -58,7 +58,7 @@ std::optional<PeerId> Download::next_co_downloader() {
     const auto after_us = std::ranges::upper_bound(co_downloaders, host_.id());
     std::ranges::rotate(co_downloaders, after_us);
     std::optional<PeerId> next;
-    TimePoint longest = clock_.now() - look_again;
+    TimePoint longest = clock_.now() - check_again;
     for (const PeerId& co_downloader : co_downloaders) {
         if (!may_ask(co_downloader)) continue;
         const auto [asked, is_new] =
@@ -102,12 +102,12 @@ Task<void> Download::take_from(PeerId co_downloader) {
         Result<Bytes> chunk = co_await fetch(stream, co_downloader, *index);
         if (chunk) {
             co_downloader_gave_at_ = clock_.now();
-            co_await take_chunk(co_downloader, *index, *std::move(chunk));
+            co_await receive_chunk(co_downloader, *index, *std::move(chunk));
         }
         release(*index);
         if (chunk) continue;
         const ErrorKind kind = chunk.error().kind();
-        // It is asked by others as well, or has given the state up.
+        // The peer is asked by others as well, or has given the state up.
         if (kind == ErrorKind::overloaded || kind == ErrorKind::not_found) co_return;
         (void)after_failure(co_downloader, chunk.error(), false);
         co_return;
@@ -119,7 +119,7 @@ Task<void> Download::until_co_downloaders_end() {
     TimePoint came_at = clock_.now();
     while (!finished() && co_downloaders_left() && clock_.now() < came_at + alone_max) {
         const std::uint64_t seen = arrivals_;
-        co_await clock_.sleep_for(look_again);
+        co_await clock_.sleep_for(check_again);
         if (arrivals_ != seen) came_at = clock_.now();
     }
 }

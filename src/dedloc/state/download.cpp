@@ -19,13 +19,13 @@ constexpr std::size_t manifest_askers = 3;
 constexpr std::uint32_t strikes_max = 8;
 // A peer that gave chunks and was lost may be back: a connection breaks, a router begins anew.
 // Where nobody is connected it is our own line that is down.
-constexpr Duration gone_patience = 20s;
-constexpr Duration cut_off_patience = 3min;
+constexpr Duration gone_timeout = 20s;
+constexpr Duration cut_off_timeout = 3min;
 constexpr int refusals_max = 20;         // "overloaded" in a row, about a minute
 constexpr Duration lane_idle_max = 10s;  // a provider closes it later, as if we were gone
 constexpr Duration back_off_min = 200ms;
 constexpr Duration back_off_max = 5s;
-constexpr int patience_factor = 4;  // of the usual time of a chunk
+constexpr int timeout_factor = 4;  // of the usual time of a chunk
 constexpr std::size_t troubles_told_max = 5;
 
 }  // namespace
@@ -96,7 +96,7 @@ bool Download::may_come_back(const PeerId& provider) {
     std::optional<TimePoint>& gone_at = conduct_[provider].gone_at;
     if (!gone_at) gone_at = clock_.now();
     const bool cut_off = host_.connected_peers().empty();
-    return clock_.now() - *gone_at < (cut_off ? cut_off_patience : gone_patience);
+    return clock_.now() - *gone_at < (cut_off ? cut_off_timeout : gone_timeout);
 }
 
 void Download::tell_progress() {
@@ -219,7 +219,7 @@ Task<void> Download::ask_manifests() {
             std::min(options_.deadline, clock_.now() + options_.manifest_timeout);
         const Result<Bytes> answer = co_await host_.call(provider, manifest_method, request, until);
         if (partial_.manifest_) co_return;
-        if (Ok taken = take_manifest(provider, answer); !taken) {
+        if (Ok taken = receive_manifest(provider, answer); !taken) {
             // A provider that is only slow or busy may still give chunks.
             const ErrorKind kind = taken.error().kind();
             if (kind == ErrorKind::timeout || kind == ErrorKind::overloaded)
@@ -230,7 +230,7 @@ Task<void> Download::ask_manifests() {
     }
 }
 
-Ok Download::take_manifest(const PeerId& provider, const Result<Bytes>& answer) {
+Ok Download::receive_manifest(const PeerId& provider, const Result<Bytes>& answer) {
     if (!answer) return answer.error();
     auto manifest = wire::decode<Manifest>(*answer);
     Ok verified = manifest ? manifest->verify(partial_.root()) : Ok(manifest.error());
@@ -329,7 +329,7 @@ std::optional<std::size_t> Download::claim(const PeerId& provider, const Bytes* 
         return index;
     }
     for (auto& [index, claim] : claims_) {
-        if (claim.count != 1 || claim.first == provider || claim.since + patience() > now) continue;
+        if (claim.count != 1 || claim.first == provider || claim.since + timeout() > now) continue;
         if (partial_.has(index) || (of_co_downloader && !base::has_bit(*of_co_downloader, index)))
             continue;
         ++claim.count;
@@ -361,7 +361,7 @@ TimePoint Download::next_claim(const PeerId& provider) const {
         next = *co_downloader_gave_at_ + 2 * provider_time_;
     for (const auto& [index, claim] : claims_)
         if (claim.count == 1 && claim.first != provider && !partial_.has(index))
-            next = std::min(next, claim.since + patience());
+            next = std::min(next, claim.since + timeout());
     return next;
 }
 
@@ -402,7 +402,7 @@ Task<void> Download::lane(PeerId provider) {
             conduct.strikes = 0;
             conduct.gone_at.reset();
             ++providers_arrivals_;
-            co_await take_chunk(provider, *index, *std::move(chunk));
+            co_await receive_chunk(provider, *index, *std::move(chunk));
             release(*index);
             continue;
         }
@@ -456,7 +456,7 @@ bool Download::after_failure(const PeerId& provider, const Error& error, bool no
 
 Task<Result<Bytes>> Download::fetch(Stream& stream, PeerId provider, std::size_t index) {
     // Where chunks take long, a little longer is no fault: what is given up must be sent again.
-    const Duration usual = std::min(patience_factor * chunk_time_, chunk_timeout_max);
+    const Duration usual = std::min(timeout_factor * chunk_time_, chunk_timeout_max);
     const Duration timeout = std::max(allowance_.timeout(), usual);
     const TimePoint until = std::min(options_.deadline, clock_.now() + timeout);
     std::string what = fmt::format(
@@ -486,7 +486,7 @@ Task<Result<Bytes>> Download::exchange(Stream& stream,
     co_return to_bytes(**answer);
 }
 
-Task<void> Download::take_chunk(PeerId provider, std::size_t index, Bytes chunk) {
+Task<void> Download::receive_chunk(PeerId provider, std::size_t index, Bytes chunk) {
     auto verify = [manifest = manifest_, index, bytes = std::move(chunk)]() mutable {
         return manifest->holds(index, bytes) ? std::optional<Bytes>(std::move(bytes))
                                              : std::optional<Bytes>();

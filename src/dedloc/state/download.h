@@ -66,7 +66,7 @@ class Download {
 
     Task<void> read_disk();
     Task<void> ask_manifests();
-    Ok take_manifest(const PeerId& provider, const Result<Bytes>& answer);
+    Ok receive_manifest(const PeerId& provider, const Result<Bytes>& answer);
 
     void queue_missing();
     Task<void> from_providers();
@@ -79,13 +79,13 @@ class Download {
     bool leaves_to_co_downloaders() const;
     void release(std::size_t index);
     TimePoint next_claim(const PeerId& provider) const;
-    Duration patience() const { return 2 * chunk_time_; }
+    Duration timeout() const { return 2 * chunk_time_; }
     Task<Result<Bytes>> fetch(Stream& stream, PeerId provider, std::size_t index);
     Task<Result<Bytes>> exchange(Stream& stream,
                                  PeerId provider,
                                  std::size_t index,
                                  TimePoint until);
-    Task<void> take_chunk(PeerId provider, std::size_t index, Bytes chunk);
+    Task<void> receive_chunk(PeerId provider, std::size_t index, Bytes chunk);
     // False: this lane ends.
     bool after_failure(const PeerId& provider, const Error& error, bool nothing_came);
     Task<Result<std::shared_ptr<const PublishedState>>> finish();

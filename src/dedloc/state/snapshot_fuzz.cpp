@@ -10,7 +10,7 @@ using namespace dedloc::state;
 
 namespace {
 
-void look_at_manifest(ByteView bytes) {
+void inspect_manifest(ByteView bytes) {
     auto manifest = wire::decode<Manifest>(bytes);
     if (!manifest) return;
     if (!manifest->chunks.empty()) manifest->root = root_hash(manifest->bytes, manifest->chunks);
@@ -26,7 +26,7 @@ void look_at_manifest(ByteView bytes) {
     DEDLOC_CHECK(*wire::decode<Manifest>(wire::encode(*manifest)) == *manifest);
 }
 
-void look_at_state(ByteView bytes) {
+void inspect_state(ByteView bytes) {
     base::ByteReader reader(bytes);
     const auto more = reader.u32_le();
     if (!more) return;
@@ -52,8 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (size == 0) return 0;
     const ByteView said(data + 1, size - 1);
     if (data[0] % 2 == 0)
-        look_at_manifest(said);
+        inspect_manifest(said);
     else
-        look_at_state(said);
+        inspect_state(said);
     return 0;
 }

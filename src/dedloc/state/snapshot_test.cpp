@@ -140,7 +140,7 @@ TEST(Snapshot, any_damaged_prefix_is_refused_or_harmless) {
     for (std::size_t i = 0; i < whole.size() - 500; ++i) {
         Bytes damaged = whole;
         damaged[i] ^= 0x55;
-        // Whatever is accepted has the announced size, so no allocation is out of proportion.
+        // Accepted bytes have the announced size, so no allocation is out of proportion.
         auto builder = SnapshotBuilder::begin(damaged, damaged.size());
         if (builder) {
             EXPECT_EQ(builder->bytes_total(), damaged.size());

@@ -1,6 +1,6 @@
 // State transfer: one peer serves the states in its store, another takes one from many at once.
 //
-// Whoever downloads knows the root (the state hash the group agrees on) and trusts nobody for the
+// A downloader knows the root (the state hash the group agrees on) and trusts nobody for the
 // rest: the manifest is checked against the root, every chunk against the manifest. Chunks come
 // over streams, one request and one chunk at a time on each ("lane"), from up to
 // providers_at_once_max providers; a provider that lies, stalls or dies is dropped and named in its

@@ -88,9 +88,9 @@ class Transfer : public ::testing::Test {
         for (const auto& each : providers) ids.push_back(each->machine.id());
         return ids;
     }
-    DownloadOptions options(Duration patience = 300s) {
+    DownloadOptions options(Duration timeout = 300s) {
         DownloadOptions chosen;
-        chosen.deadline = newcomer.clock().now() + patience;
+        chosen.deadline = newcomer.clock().now() + timeout;
         return chosen;
     }
     static Task<void> run(Transfer& test,
@@ -398,11 +398,11 @@ class CoDownloaders : public Transfer {
         return ids;
     }
     // Seconds until all have ended.
-    double all_load(std::vector<PeerId> from, Duration patience = 300s) {
+    double all_load(std::vector<PeerId> from, Duration timeout = 300s) {
         const TimePoint begun = world.now();
         std::vector<Task<void>> loading;
         for (auto& each : newcomers) {
-            DownloadOptions chosen = options(patience);
+            DownloadOptions chosen = options(timeout);
             chosen.co_downloaders = [this, each = each.get()] { return others(*each); };
             loading.push_back(each->load(from, std::move(chosen)));
         }
@@ -489,7 +489,7 @@ TEST_F(Transfer, a_slow_provider_serves_many_who_load_different_states) {
     EXPECT_LT(only.server.bytes_sent(), 8 * 3'000'000u) << "nothing is sent twice";
 }
 
-// It reads nothing of what it asks for.
+// The peer reads nothing of what it asks for.
 Task<void> hold_lanes(sim::SimNode& machine, PeerId from, Digest root) {
     std::vector<std::unique_ptr<p2p::MessageStream>> lanes;
     for (int i = 0; i < 4; ++i) {

@@ -57,7 +57,7 @@ struct TaskOptions {
     const collab::Node* node = nullptr;
     // A task whose experts nobody serves fails when no one has answered for so long; until then it
     // waits, and leaves out what it cannot compute.
-    Duration experts_patience = std::chrono::minutes(10);
+    Duration experts_timeout = std::chrono::minutes(10);
     // The run's text, which comes from its peers; null: it is on this machine.
     std::shared_ptr<text::SharedBlocks> shared{};
     // Others compute this peer's samples again: a piece that is gone is an error, and not left out.

@@ -216,7 +216,7 @@ ChunkStream::WindowResult ChunkStream::make_window(std::uint64_t number) const {
     return std::shared_ptr<const Window>(std::move(made));
 }
 
-// Whoever asks first makes it; others wait.
+// The first asker makes it; others wait.
 ChunkStream::WindowResult ChunkStream::window(std::uint64_t number) const {
     std::promise<WindowResult> promise;
     std::shared_future<WindowResult> future;

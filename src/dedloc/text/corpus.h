@@ -92,7 +92,7 @@ class Corpus {
     bool is_shared() const { return shared_ != nullptr; }
     // Samples a byte of that source, where they need not be measured; 0: they do.
     double known_rate(std::size_t source, Split split) const;
-    // These will be read soon, in this order; of use where they come from elsewhere.
+    // The blocks will be read soon, in this order; of use where they come from elsewhere.
     void expect(const std::vector<std::uint64_t>& numbers) const;
 
     std::size_t sources_count() const { return sources_.size(); }

@@ -25,7 +25,7 @@ class SharedBlocks {
     virtual std::span<const std::uint32_t> sizes() const = 0;  // of all blocks, source by source
     virtual ByteView table() const = 0;                        // a CorpusTable, encoded
     virtual Result<std::string> read(std::uint64_t block) = 0;
-    // These will be read soon, in this order.
+    // The blocks will be read soon, in this order.
     virtual void expect(const std::vector<std::uint64_t>& blocks) = 0;
 };
 

@@ -119,7 +119,7 @@ TEST(Tokenizer, has_the_special_pieces_of_huggingface_albert) {
     }
     EXPECT_FALSE(tokenizer.is_special(special_pieces));
     EXPECT_EQ(tokenizer.special().mask, 4u);
-    // Their names in a text are only text.
+    // Special pieces' names in a text are only text.
     for (const std::uint32_t id : tokenizer.encode("[MASK] <pad> [CLS]"))
         EXPECT_TRUE(id == tokenizer.special().unknown || !tokenizer.is_special(id));
     EXPECT_EQ(tokenizer.recipe()->vocabulary, 160u);

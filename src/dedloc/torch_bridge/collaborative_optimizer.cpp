@@ -73,7 +73,7 @@ std::uint64_t Session::seed() const { return session_->seed(); }
 std::uint64_t Session::global_step() const { return session_->global_step(); }
 std::string Session::state_hash() const { return session_->state_hash(); }
 bool Session::finished() const { return session_->finished(); }
-void Session::leave(Duration patience) { or_throw(session_->leave(patience)); }
+void Session::leave(Duration grace_period) { or_throw(session_->leave(grace_period)); }
 
 Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options) {
     const train::Fingerprint fingerprint = fingerprint_of(*model, options.private_buffers);

@@ -86,10 +86,10 @@ class Session {
     std::uint64_t global_step() const;
     std::string state_hash() const;  // hexadecimal; equal on all peers at the same step
     bool finished() const;           // the run's stop condition is met, or it was left
-    // Hands in what was computed if a step comes within `patience`, says goodbye, loads the last
-    // state into the model, and saves it. Where that throws (a full disk, say), it can be called
-    // again, and does what is left to do. Call it before the optimizer goes.
-    void leave(Duration patience = std::chrono::seconds(10));
+    // Hands in what was computed if a step comes within `grace_period`, says goodbye, loads the
+    // last state into the model, and saves it. Where that throws (a full disk, say), it can be
+    // called again, and does what is left to do. Call it before the optimizer goes.
+    void leave(Duration grace_period = std::chrono::seconds(10));
 
   private:
     friend Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options);

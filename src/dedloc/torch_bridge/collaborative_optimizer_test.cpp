@@ -176,7 +176,7 @@ TEST_F(CollaborativeOptimizerTest, refuses_more_samples_at_a_time_than_the_run_t
 }
 
 // A round waits a minute for the peer that joined and computes nothing.
-TEST_F(CollaborativeOptimizerTest, leaves_in_time_though_a_round_outlasts_its_patience) {
+TEST_F(CollaborativeOptimizerTest, leaves_in_time_though_a_round_outlasts_its_timeout) {
     const auto model = std::make_shared<NumberModule>();
     Session session = host(model, "round_deadline_min = \"60s\"\nquorum_timeout = \"1s\"\n");
     const auto model_of_other = std::make_shared<NumberModule>();
@@ -591,7 +591,7 @@ TEST_F(CollaborativeOptimizerTest, counters_are_in_the_state_and_private_buffers
     EXPECT_NEAR(model->mean(), 10, 0.3) << "one step weighs as much as each before it";
 }
 
-// Their variance is beyond fp16's range, and its change beyond any norm of a gradient.
+// The inputs' variance is beyond fp16's range, and its change beyond any norm of a gradient.
 TEST_F(CollaborativeOptimizerTest, buffers_of_inputs_that_are_not_normalised_follow_them) {
     for (const std::string codec : {"fp32", "fp16", "adaptive"}) {
         JoinOptions hosting = options(codec);

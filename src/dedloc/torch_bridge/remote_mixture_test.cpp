@@ -19,14 +19,14 @@ using experts::testing::Swarm;
 constexpr std::int64_t mixture_width = 8;
 constexpr std::int64_t answers_count = 5;
 
-Task<void> go_forward(experts::RemoteMixture& mixture,
+Task<void> go_forward(experts::MixtureClient& mixture,
                       experts::Tensor inputs,
                       std::vector<experts::GridScores> scores,
                       Result<MixtureCalls::Passed>& out) {
     out = co_await mixture.forward(std::move(inputs), std::move(scores));
 }
 
-Task<void> go_backward(experts::RemoteMixture& mixture,
+Task<void> go_backward(experts::MixtureClient& mixture,
                        MixtureCalls::Passed passed,
                        experts::Tensor outer,
                        MixtureCalls::Gradients& out) {
@@ -58,7 +58,7 @@ class SwarmCalls final : public MixtureCalls {
   private:
     Swarm& swarm_;
     Machine& client_;
-    experts::RemoteMixture mixture_;
+    experts::MixtureClient mixture_;
 };
 
 FfnOptions adam_expert() {

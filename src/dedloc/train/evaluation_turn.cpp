@@ -32,8 +32,8 @@ bool is_our_turn(const collab::Collaboration& collaboration,
         turn.measured = measured;
         turn.taken = step - measured;
     }
-    const std::uint64_t patience = evaluations_missed * (turn.every + turn.taken);
-    return before_us == 0 || step > newest + (1 + before_us) * patience;
+    const std::uint64_t grace_steps = evaluations_missed * (turn.every + turn.taken);
+    return before_us == 0 || step > newest + (1 + before_us) * grace_steps;
 }
 
 }  // namespace dedloc::train

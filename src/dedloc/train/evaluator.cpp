@@ -61,9 +61,9 @@ void Evaluator::request(std::shared_ptr<const state::Snapshot> state) {
     changed_.notify_all();
 }
 
-bool Evaluator::finish_within(Duration patience) {
+bool Evaluator::finish_within(Duration timeout) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, patience, [this] { return !pending_ && !busy_; });
+    return changed_.wait_for(lock, timeout, [this] { return !pending_ && !busy_; });
 }
 
 void Evaluator::run() {

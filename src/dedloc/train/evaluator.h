@@ -35,7 +35,7 @@ class Evaluator {
 
     void request(std::shared_ptr<const state::Snapshot> state);
     // Waits so long until what was requested is measured and reported; is it?
-    bool finish_within(Duration patience);
+    bool finish_within(Duration timeout);
 
   private:
     void run();

@@ -60,7 +60,7 @@ class FingerprintMaker {
 
 // Whether the model of the peer that made `theirs`, a SnapshotInfo::extra, is ours.
 Ok check_same_model(const Fingerprint& ours, ByteView theirs);
-// Whatever its groups are: for one that makes no steps.
+// Groups may differ: for a model that makes no steps.
 Ok check_same_tensors(const Fingerprint& ours, ByteView theirs);
 
 }  // namespace dedloc::train

@@ -111,7 +111,7 @@ Result<HostAccess> host_access(const collab::Node& node,
 
 Result<ReachedRun> reach_run(const collab::Node& node,
                              const std::string& join_text,
-                             Duration patience,
+                             Duration timeout,
                              const std::string& name,
                              const std::string& usual_name) {
     DEDLOC_TRY(const run::JoinString join, run::parse_join_string(join_text));
@@ -129,7 +129,7 @@ Result<ReachedRun> reach_run(const collab::Node& node,
         }
     }
     DEDLOC_TRY(reached.invitation,
-               collab::fetch_invitation(node, join_text, patience, std::move(own)));
+               collab::fetch_invitation(node, join_text, timeout, std::move(own)));
     return reached;
 }
 

@@ -60,7 +60,7 @@ struct ReachedRun {
 };
 Result<ReachedRun> reach_run(const collab::Node& node,
                              const std::string& join_text,
-                             Duration patience,
+                             Duration timeout,
                              const std::string& name = {},
                              const std::string& usual_name = "the organiser");
 

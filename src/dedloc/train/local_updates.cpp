@@ -110,7 +110,7 @@ bool LocalUpdates::is_finite() const {
            });
 }
 
-// Their samples count as computed, and bring nothing.
+// The steps' samples count as computed, and bring nothing.
 void LocalUpdates::forget_inner_steps() {
     here_ = start_;
     buffers_ = start_buffers_;

@@ -295,7 +295,7 @@ TEST(LocalUpdates, an_inner_step_that_would_not_be_finite_begins_anew_at_the_sta
     EXPECT_EQ(handed.buffers[0], 14 * 4) << "what the way did to them is forgotten with it";
 }
 
-// Its parameters are numbers, and the model gives none at them.
+// The way's parameters are numbers, and the model gives none at them.
 TEST(LocalUpdates, a_way_that_led_where_nothing_is_finite_begins_anew_at_the_start) {
     LocalPeer peer({0}, plain_sgd(0.25));
     peer.seen.not_finite_below = 0.7f;

@@ -18,7 +18,7 @@ constexpr int failures_in_a_row_max = 10;
 // How often a loop that waits looks whether it still should.
 constexpr auto wait_poll = std::chrono::milliseconds(20);
 // A disk that is full for no longer than that is a matter of a moment, as it is for votes.
-constexpr Duration disk_patience = 30s;
+constexpr Duration disk_timeout = 30s;
 // How often one that has computed ahead as much as it may looks after the step.
 constexpr auto ahead_poll = std::chrono::milliseconds(2);
 
@@ -202,8 +202,8 @@ Result<collab::CounterRange> Loop::take_numbers(std::uint64_t count) {
         "trainer",
         "{}; trying again for {:.0f} s",
         range.error().message(),
-        to_seconds(disk_patience));
-    const TimePoint until = clock_.now() + disk_patience;
+        to_seconds(disk_timeout));
+    const TimePoint until = clock_.now() + disk_timeout;
     while (!range && !is_over() && clock_.now() < until) {
         std::future<void> pause = runtime::spawn_future(
             spawn_, "wait for the disk", clock_.sleep_for(options_.disk_tried_again_after));

@@ -97,7 +97,7 @@ class Loop {
     // The numbers of so many samples that are computed next.
     Result<collab::CounterRange> take_numbers(std::uint64_t count);
     std::uint64_t next_number() const { return counter_->next(); }
-    // They are in the model's sum, or left out: do they count?
+    // The samples are in the model's sum, or left out: do they count?
     Result<bool> computed(collab::CounterRange range, GradientReport report, double seconds);
     // Forgets what was summed since the last hand-in: those samples are lost.
     void forget();

@@ -38,10 +38,10 @@ void MicroBatchSearch::measured(double seconds, std::uint64_t bytes) {
     measured_s_ = measurements_ == 1 ? seconds : measured_s_ + seconds;
     const bool enough = measurements_ >= measurements_wanted ||
                         (measurements_ >= measurements_min && measured_s_ >= measured_enough_s);
-    if (enough || (seconds >= long_enough_s && !warms_up)) judge();
+    if (enough || (seconds >= long_enough_s && !warms_up)) decide();
 }
 
-void MicroBatchSearch::judge() {
+void MicroBatchSearch::decide() {
     const double rate = static_cast<double>(size_) / std::max(fastest_s_, 1e-9);
     double wanted = best_rate_;
     for (int doubling = 0; doubling <= misses_; ++doubling) wanted *= gain_wanted;

@@ -1,7 +1,7 @@
 // How many samples a trainer should compute at a time, found by measuring: powers of two, doubled
 // while a micro-batch takes less than a second and each doubling gains 5 % in samples a second.
 //
-// Whoever computes feeds it what it computes anyway, so no sample is computed for the search alone:
+// The trainer feeds it what it computes anyway, so no sample is computed for the search alone:
 //
 //   MicroBatchSearch search({.samples_max = 1024});
 //   while (!search.done()) {
@@ -56,7 +56,7 @@ class MicroBatchSearch {
     void out_of_memory();
 
   private:
-    void judge();
+    void decide();
     void end(std::string why);
 
     MicroBatchOptions options_;

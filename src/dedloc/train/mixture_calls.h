@@ -13,8 +13,8 @@ namespace dedloc::train {
 
 class MixtureCalls {
   public:
-    using Passed = experts::RemoteMixture::Passed;
-    using Gradients = experts::RemoteMixture::Gradients;
+    using Passed = experts::MixtureClient::Passed;
+    using Gradients = experts::MixtureClient::Gradients;
 
     virtual ~MixtureCalls() = default;
     virtual const experts::ExpertGrid& grid() const = 0;

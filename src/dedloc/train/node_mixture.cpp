@@ -9,7 +9,7 @@ namespace dedloc::train {
 
 namespace {
 
-constexpr Duration look_again = std::chrono::milliseconds(500);
+constexpr Duration check_again = std::chrono::milliseconds(500);
 
 std::uint64_t own_seed() {
     std::uint64_t seed = 0;
@@ -35,7 +35,7 @@ Error nobody_serves(const experts::MixtureOptions& options) {
                       to_seconds(options.nobody_max));
 }
 
-Task<Result<Passed>> pass_forward(experts::RemoteMixture& mixture,
+Task<Result<Passed>> pass_forward(experts::MixtureClient& mixture,
                                   Silence& silence,
                                   runtime::Clock& clock,
                                   experts::Tensor inputs,
@@ -54,14 +54,14 @@ Task<Result<Passed>> pass_forward(experts::RemoteMixture& mixture,
         }
         if (!silence.begun) silence.begun = begun;
         if (clock.now() - *silence.begun >= options.nobody_max) co_return nobody_serves(options);
-        if (clock.now() - begun >= NodeMixture::found_patience) co_return passed;
+        if (clock.now() - begun >= NodeMixture::found_timeout) co_return passed;
         if (!std::exchange(told, true))
             log(LogLevel::info, "experts", "no expert of {} answers; waiting", options.grid.name);
-        co_await clock.sleep_for(look_again);
+        co_await clock.sleep_for(check_again);
     }
 }
 
-Task<Result<Gradients>> pass_backward(experts::RemoteMixture& mixture,
+Task<Result<Gradients>> pass_backward(experts::MixtureClient& mixture,
                                       Passed passed,
                                       experts::Tensor output_gradients) {
     co_return co_await mixture.backward(std::move(passed), std::move(output_gradients));
@@ -77,7 +77,7 @@ struct NodeMixture::Client {
 
     experts::Directory directory;
     experts::RemoteExperts remote;
-    experts::RemoteMixture mixture;
+    experts::MixtureClient mixture;
     Silence silence;
 };
 

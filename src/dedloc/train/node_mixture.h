@@ -4,7 +4,7 @@
 //   auto calls = std::make_shared<NodeMixture>(node, options);
 //   RemoteMixture layer(width, calls);
 //
-// A forward pass that no expert answers is tried again for found_patience: servers may still be
+// A forward pass that no expert answers is tried again for found_timeout: servers may still be
 // starting, or keepers taking over. Then it is lost, and the next one is tried; where nobody has
 // answered for MixtureOptions::nobody_max, from the first pass on, passes fail.
 //
@@ -22,7 +22,7 @@ namespace dedloc::train {
 
 class NodeMixture final : public MixtureCalls {
   public:
-    static constexpr Duration found_patience = std::chrono::seconds(30);
+    static constexpr Duration found_timeout = std::chrono::seconds(30);
 
     NodeMixture(const collab::Node& node, experts::MixtureOptions options);
     ~NodeMixture() override;

@@ -40,7 +40,7 @@ class VoteWatch final : public events::EventSink {
 
 namespace {
 
-constexpr Duration patience_at_destruction = 2s;
+constexpr Duration timeout_at_destruction = 2s;
 constexpr auto leave_poll = std::chrono::milliseconds(20);
 
 // Sample numbers are never given out twice, so that a peer that comes back has another one, too.
@@ -88,7 +88,7 @@ Result<std::shared_ptr<const state::Snapshot>> state_of(const run::RunFile& run,
 }
 
 // Decides who may join; the secret that lies in the folder of a resumed run is still good.
-Ok give_access(collab::Options& run,
+Ok give_access(collab::CollaborationOptions& run,
                const collab::Node& node,
                const SessionOptions& given,
                const std::optional<security::Identity>& authority) {
@@ -103,11 +103,11 @@ Ok give_access(collab::Options& run,
     return {};
 }
 
-Result<collab::Options> hosting(const SessionOptions& given,
-                                const collab::Node& node,
-                                const Model& model,
-                                const Fingerprint& fingerprint) {
-    collab::Options run;
+Result<collab::CollaborationOptions> hosting(const SessionOptions& given,
+                                             const collab::Node& node,
+                                             const Model& model,
+                                             const Fingerprint& fingerprint) {
+    collab::CollaborationOptions run;
     if (!given.run_file.empty()) {
         DEDLOC_TRY(run.run, run::read_run_file(given.run_file));
     } else if (!given.run_text.empty()) {
@@ -137,18 +137,19 @@ Result<collab::Options> hosting(const SessionOptions& given,
     return run;
 }
 
-Result<collab::Options> joining(const SessionOptions& given, const collab::Node& node) {
+Result<collab::CollaborationOptions> joining(const SessionOptions& given,
+                                             const collab::Node& node) {
     DEDLOC_TRY(
         collab::Invitation invitation,
-        collab::fetch_invitation(node, given.join, given.patience, std::nullopt, given.goes_on));
-    collab::Options run;
+        collab::fetch_invitation(node, given.join, given.timeout, std::nullopt, given.goes_on));
+    collab::CollaborationOptions run;
     invitation.hand_over(run);
     run.run = std::move(invitation.run);
     return run;
 }
 
-Task<Result<void>> leave_there(collab::Collaboration& collaboration, Duration patience) {
-    co_await collaboration.leave(patience);
+Task<Result<void>> leave_there(collab::Collaboration& collaboration, Duration grace_period) {
+    co_await collaboration.leave(grace_period);
     co_return Result<void>();
 }
 
@@ -170,7 +171,7 @@ Result<std::unique_ptr<LoopSession>> LoopSession::join(std::unique_ptr<Model> mo
                                    .relays = options.relays}));
     auto& service = node->add<collab::CollaborationService>(*node);
     DEDLOC_TRY(auto files, SessionFiles::open(*node, options.directory, options.events));
-    DEDLOC_TRY(collab::Options run,
+    DEDLOC_TRY(collab::CollaborationOptions run,
                hosts ? hosting(options, *node, *model, fingerprint) : joining(options, *node));
     if (hosts) DEDLOC_TRY_VOID(check_host(run.run, options.calls));
     std::unique_ptr<LoopSession> session(
@@ -180,7 +181,7 @@ Result<std::unique_ptr<LoopSession>> LoopSession::join(std::unique_ptr<Model> mo
     run.layout = session->model_->layout();
     run.name = options.name;
     run.checks_others = session->computes_samples_;
-    run.join_patience = options.patience;
+    run.join_timeout = options.timeout;
     DEDLOC_TRY_VOID(service.begin(std::move(run), session->fan_.get(), options.goes_on));
     session->begun_ = true;
     const std::shared_ptr<const state::Snapshot> begun = service.collaboration().state();
@@ -206,7 +207,7 @@ LoopSession::~LoopSession() {
     if (!begun_) return;
     wait_max_ = Duration(0);
     try {
-        (void)leave(patience_at_destruction);  // nobody is there to be told
+        (void)leave(timeout_at_destruction);  // nobody is there to be told
     } catch (const std::exception& failure) {
         log(LogLevel::warning, "trainer", "leaving: {}", failure.what());
     }
@@ -427,13 +428,13 @@ Result<void> LoopSession::save_last() {
     return {};
 }
 
-Result<void> LoopSession::leave(Duration patience) {
+Result<void> LoopSession::leave(Duration grace_period) {
     called_at_ = node_->clock().now();
     if (!left_) {
         if (loop_ && finished()) loop_->evaluate_the_end();
         collaboration().trainer_runs(loop_ && loop_->has_something());
-        parting_ =
-            runtime::spawn_future(node_->spawn(), "leave", leave_there(collaboration(), patience));
+        parting_ = runtime::spawn_future(
+            node_->spawn(), "leave", leave_there(collaboration(), grace_period));
         left_ = true;
     }
     if (parting_.valid()) {

@@ -80,7 +80,7 @@ struct SessionOptions {
     std::vector<std::string> listen = {"/ip4/0.0.0.0/tcp/0"};  // empty: others cannot dial us
     std::vector<std::string> announce{};  // addresses at which others reach us, if not those
     std::vector<std::string> relays{};    // addresses with /p2p/<id> to stay connected to
-    Duration patience = std::chrono::seconds(60);  // to find the run and its state
+    Duration timeout = std::chrono::seconds(60);  // to find the run and its state
     // Names of buffers that each peer keeps to itself; the same on all peers. For the layer above,
     // which makes Model and Fingerprint.
     std::vector<std::string> private_buffers{};
@@ -118,10 +118,10 @@ class LoopSession {
     // last state. At most batch.target samples.
     Result<bool> step(std::int64_t samples, double mean_loss);
     void zero_grad() { model_->forget_gradient(); }
-    // Hands in what was computed if a step comes within `patience`, says goodbye, loads the last
-    // state into the model, and saves it. Where that fails (a full disk, say), it can be called
-    // again, and does what is left to do.
-    Result<void> leave(Duration patience);
+    // Hands in what was computed if a step comes within `grace_period`, says goodbye, loads the
+    // last state into the model, and saves it. Where that fails (a full disk, say), it can be
+    // called again, and does what is left to do.
+    Result<void> leave(Duration grace_period);
     // Forgets what was summed since the last global step: those samples are lost.
     void drop();
     // Loads the run's present state into the model, whatever that holds.

@@ -50,8 +50,8 @@ void Trainer::start() {
     });
 }
 
-void Trainer::stop(Duration patience) {
-    give_up_at_ = (clock_.now() + patience).since_start.count();
+void Trainer::stop(Duration grace_period) {
+    give_up_at_ = (clock_.now() + grace_period).since_start.count();
     stopping_ = true;
     loop_.stop();
 }

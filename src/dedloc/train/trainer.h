@@ -54,9 +54,9 @@ class Trainer {
 
     void start();
     // Asks for the end and returns at once: the present micro-batch is finished, the sums are
-    // handed in, and the decision is awaited no longer than `patience` from now. To leave in
+    // handed in, and the decision is awaited no longer than `grace_period` from now. To leave in
     // order, call this, then await collaboration.leave(), then join().
-    void stop(Duration patience);
+    void stop(Duration grace_period);
     // Whether join() would return at once: a gradient that is being computed ends when it does.
     bool has_ended() const { return ended_; }
     Result<void> join();

@@ -25,7 +25,7 @@ PeerId made_peer(std::uint8_t number) {
     return *PeerId::from_bytes(multihash);
 }
 
-// Its gradient of a sample is its number; it refuses numbers that it has seen.
+// The model's gradient of a sample is its number; it refuses numbers that it has seen.
 class CountingModel final : public SampledModel {
   public:
     struct Seen {
@@ -747,7 +747,7 @@ TEST_F(TrainerTest, leaves_evaluation_to_the_first_trainer) {
     EXPECT_TRUE(collaboration.evaluated.empty());
 }
 
-// It has no memory for it, say.
+// The first trainer has no memory for it, say.
 TEST_F(TrainerTest, takes_over_from_a_first_trainer_that_evaluates_nothing_for_long) {
     for (const bool can : {true, false}) {
         LoneCollaboration collaboration(loop_.executor(), 8, 40);

@@ -20,7 +20,7 @@ namespace dedloc::train {
 
 class VectorModel : public SampledModel {
   public:
-    // It begins with these parameters; the layout has no buffers.
+    // The model begins with these parameters; the layout has no buffers.
     VectorModel(run::Layout layout, std::vector<float> parameters);
 
     run::Layout layout() const override { return layout_; }

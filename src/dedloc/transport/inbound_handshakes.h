@@ -1,7 +1,7 @@
 // InboundHandshakes: the strangers who have connected and not yet shown who they are, and which of
 // them goes when another one comes and there is no room.
 //
-// Whoever says nothing keeps a seat for negotiation_max. A thousand who say nothing, from one
+// A peer that says nothing keeps a seat for negotiation_max. A thousand who say nothing, from one
 // machine or one network, must not keep others out: the oldest of the network that holds most seats
 // makes room. Who is really a peer is done in a few round trips, long before it is the oldest.
 //

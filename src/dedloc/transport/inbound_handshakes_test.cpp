@@ -167,7 +167,7 @@ TEST_F(SilentStrangersTest, a_thousand_of_them_do_not_keep_a_peer_out) {
     Result<PeerId> dialled = Error(ErrorKind::cancelled, "did not run");
     world_.run_task(dial(peer.get(), victim->addresses().at(0), &dialled));
     EXPECT_TRUE(dialled) << dialled.error().message();
-    // Its last words are still on their way.
+    // The peer's last words are still on their way.
     EXPECT_TRUE(world_.run_until([&] { return victim->is_connected(peer->id()); }, 1s));
     EXPECT_FALSE(all_connected_);
 

@@ -37,7 +37,7 @@ struct LaneMemory {
     std::size_t lent_max = lane_bytes_ahead_total_max;
 };
 
-// Its tasks run in `scope` until it is closed.
+// The bundle's tasks run in `scope` until it is closed.
 std::unique_ptr<LaneBundle> make_lane_bundle(
     std::vector<std::unique_ptr<runtime::Connection>> lanes,
     std::shared_ptr<LaneMemory> memory,

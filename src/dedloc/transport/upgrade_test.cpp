@@ -167,7 +167,7 @@ Task<void> call_echo(p2p::Host* host, PeerId peer, Result<Bytes>* answer) {
     *answer = co_await host->call(peer, "echo", std::move(request), deadline);
 }
 
-// Whatever the two prefer, hosts find a way: the dialler's wrong guess costs a second connection.
+// Hosts find a way for every preference: the dialler's wrong guess costs a second connection.
 TEST_F(Upgrade, hosts_of_every_taste_reach_each_other) {
     const std::vector<SecuritySettings> tastes = {{},
                                                   {.protocols = {noise}},

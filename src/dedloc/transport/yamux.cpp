@@ -204,27 +204,27 @@ Ok YamuxSession::feed(ByteView bytes) {
         if (!twelve_bytes) break;
         auto header = wire::decode_yamux_header(*twelve_bytes);
         if (!header) return protocol_error(header.error().message());
-        DEDLOC_TRY_VOID(take_header(*header));
+        DEDLOC_TRY_VOID(receive_header(*header));
         if (failure_) return *failure_;
     }
     return {};
 }
 
-Ok YamuxSession::take_header(const YamuxHeader& header) {
+Ok YamuxSession::receive_header(const YamuxHeader& header) {
     switch (header.type) {
         case YamuxType::data:
-            return take_data_header(header);
+            return receive_data_header(header);
         case YamuxType::window_update:
-            return take_window_update(header);
+            return receive_window_update(header);
         case YamuxType::ping:
-            return take_ping(header);
+            return receive_ping(header);
         case YamuxType::go_away:
-            return take_go_away(header);
+            return receive_go_away(header);
     }
     return protocol_error("a frame of unknown type");
 }
 
-Ok YamuxSession::take_data_header(const YamuxHeader& header) {
+Ok YamuxSession::receive_data_header(const YamuxHeader& header) {
     if (header.length > frame_received_bytes_max)
         return protocol_error(fmt::format("a frame of {} bytes", header.length));
     DEDLOC_TRY(StreamPtr stream, stream_of(header));
@@ -233,7 +233,7 @@ Ok YamuxSession::take_data_header(const YamuxHeader& header) {
         if (header.length > window.left())
             return protocol_error(
                 fmt::format("{} bytes for a window of {}", header.length, window.left()));
-        window.take(header.length);
+        window.consume(header.length);
         if (stream->remote_finished_) {
             reset_stream(*stream, Error(ErrorKind::peer_broke_protocol, "data after the end"));
             stream.reset();
@@ -246,7 +246,7 @@ Ok YamuxSession::take_data_header(const YamuxHeader& header) {
     return {};
 }
 
-Ok YamuxSession::take_window_update(const YamuxHeader& header) {
+Ok YamuxSession::receive_window_update(const YamuxHeader& header) {
     DEDLOC_TRY(const StreamPtr stream, stream_of(header));
     if (!stream) return {};
     stream->send_window_ += header.length;
@@ -254,21 +254,21 @@ Ok YamuxSession::take_window_update(const YamuxHeader& header) {
     if (stream->send_window_ > (std::uint64_t{1} << 32))
         return protocol_error("a window beyond 4 GiB");
     make_ready(*stream);
-    take_final_flags(stream, header.flags);
+    receive_final_flags(stream, header.flags);
     return {};
 }
 
-Ok YamuxSession::take_ping(const YamuxHeader& header) {
+Ok YamuxSession::receive_ping(const YamuxHeader& header) {
     if ((header.flags & flag_syn) != 0) {
         queue_control(
             {.type = YamuxType::ping, .flags = flag_ack, .stream_id = 0, .length = header.length});
         return {};
     }
-    if ((header.flags & flag_ack) != 0) keep_alive_.take_answer(header.length, options_.now());
+    if ((header.flags & flag_ack) != 0) keep_alive_.receive_answer(header.length, options_.now());
     return {};
 }
 
-Ok YamuxSession::take_go_away(const YamuxHeader& header) {
+Ok YamuxSession::receive_go_away(const YamuxHeader& header) {
     go_away_received_ = true;
     if (header.length == go_away_normal) return {};
     Error error(ErrorKind::peer_gone,
@@ -279,7 +279,7 @@ Ok YamuxSession::take_go_away(const YamuxHeader& header) {
 
 Result<YamuxSession::StreamPtr> YamuxSession::stream_of(const YamuxHeader& header) {
     if (header.stream_id == 0) return protocol_error("a stream frame without a stream");
-    if ((header.flags & flag_syn) != 0) return take_syn(header);
+    if ((header.flags & flag_syn) != 0) return receive_syn(header);
     const auto found = streams_.find(header.stream_id);
     if (found == streams_.end()) return StreamPtr();  // a stream that we ended meanwhile
     const StreamPtr stream = found->second;
@@ -293,7 +293,7 @@ Result<YamuxSession::StreamPtr> YamuxSession::stream_of(const YamuxHeader& heade
     return stream;
 }
 
-Result<YamuxSession::StreamPtr> YamuxSession::take_syn(const YamuxHeader& header) {
+Result<YamuxSession::StreamPtr> YamuxSession::receive_syn(const YamuxHeader& header) {
     const bool is_odd = header.stream_id % 2 == 1;
     if (is_odd == options_.is_client) return protocol_error("a stream id of our own kind");
     if (streams_.contains(header.stream_id)) return protocol_error("a stream was opened twice");
@@ -317,7 +317,7 @@ Result<YamuxSession::StreamPtr> YamuxSession::take_syn(const YamuxHeader& header
     return stream->failure_ ? StreamPtr() : stream;
 }
 
-void YamuxSession::take_final_flags(const StreamPtr& stream, std::uint16_t flags) {
+void YamuxSession::receive_final_flags(const StreamPtr& stream, std::uint16_t flags) {
     if ((flags & flag_fin) == 0 || stream->failure_ || stream->remote_finished_) return;
     stream->remote_finished_ = true;
     forget_if_closed(*stream);
@@ -328,7 +328,7 @@ void YamuxSession::take_final_flags(const StreamPtr& stream, std::uint16_t flags
 void YamuxSession::finish_data_frame() {
     const StreamPtr stream = std::move(payload_stream_);
     payload_stream_.reset();
-    if (stream) take_final_flags(stream, payload_flags_);
+    if (stream) receive_final_flags(stream, payload_flags_);
 }
 
 void YamuxSession::deliver(const StreamPtr& stream, ByteView bytes) {

@@ -180,15 +180,15 @@ class YamuxSession {
     friend class YamuxStream;
     using StreamPtr = std::shared_ptr<YamuxStream>;
 
-    Ok take_header(const wire::YamuxHeader& header);
-    Ok take_data_header(const wire::YamuxHeader& header);
-    Ok take_window_update(const wire::YamuxHeader& header);
-    Ok take_ping(const wire::YamuxHeader& header);
-    Ok take_go_away(const wire::YamuxHeader& header);
+    Ok receive_header(const wire::YamuxHeader& header);
+    Ok receive_data_header(const wire::YamuxHeader& header);
+    Ok receive_window_update(const wire::YamuxHeader& header);
+    Ok receive_ping(const wire::YamuxHeader& header);
+    Ok receive_go_away(const wire::YamuxHeader& header);
     // Creates or finds the stream that a frame speaks of; null: ignore the frame.
     Result<StreamPtr> stream_of(const wire::YamuxHeader& header);
-    Result<StreamPtr> take_syn(const wire::YamuxHeader& header);
-    void take_final_flags(const StreamPtr& stream, std::uint16_t flags);
+    Result<StreamPtr> receive_syn(const wire::YamuxHeader& header);
+    void receive_final_flags(const StreamPtr& stream, std::uint16_t flags);
     void deliver(const StreamPtr& stream, ByteView bytes);
     void finish_data_frame();
     Error protocol_error(std::string message);

@@ -12,7 +12,7 @@ std::optional<std::uint32_t> KeepAlive::probe(TimePoint now, Duration answer_max
     return ping_value_;
 }
 
-void KeepAlive::take_answer(std::uint32_t value, TimePoint now) {
+void KeepAlive::receive_answer(std::uint32_t value, TimePoint now) {
     if (ping_outstanding_ != value) return;
     const Duration measured = now - ping_sent_;
     // As TCP smooths it (RFC 6298).

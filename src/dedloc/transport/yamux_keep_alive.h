@@ -22,7 +22,7 @@ class KeepAlive {
     std::optional<std::uint32_t> probe(TimePoint now, Duration answer_max);
     // The ping leaves only now: it waited for its turn.
     void ping_leaves(TimePoint now) { ping_sent_ = now; }
-    void take_answer(std::uint32_t value, TimePoint now);
+    void receive_answer(std::uint32_t value, TimePoint now);
     // False: an answer is overdue, and nothing else came either.
     bool is_alive(TimePoint now);
     bool ping_is_due(TimePoint now) const { return !ping_outstanding_ && now >= next_ping_; }

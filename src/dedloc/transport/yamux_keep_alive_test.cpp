@@ -15,9 +15,9 @@ TEST(KeepAlive, pings_at_once_and_then_every_interval_after_the_answer) {
     EXPECT_FALSE(alive.probe(at(2s), 20s));  // one is under way
     EXPECT_EQ(alive.next_tick(), at(11s));   // and wanted as soon as before
     alive.ping_leaves(at(2s));
-    alive.take_answer(*value + 1, at(3s));  // to another one
+    alive.receive_answer(*value + 1, at(3s));  // to another one
     EXPECT_FALSE(alive.round_trip());
-    alive.take_answer(*value, at(4s));
+    alive.receive_answer(*value, at(4s));
     EXPECT_EQ(alive.round_trip(), Duration(2s));
     EXPECT_EQ(alive.next_tick(), at(34s));
     EXPECT_FALSE(alive.ping_is_due(at(33s)));
@@ -26,8 +26,8 @@ TEST(KeepAlive, pings_at_once_and_then_every_interval_after_the_answer) {
 
 TEST(KeepAlive, smooths_the_round_trip) {
     KeepAlive alive(at(0s), 30s);
-    alive.take_answer(*alive.probe(at(0s), 10s), at(8s));
-    alive.take_answer(*alive.probe(at(40s), 10s), at(56s));
+    alive.receive_answer(*alive.probe(at(0s), 10s), at(8s));
+    alive.receive_answer(*alive.probe(at(40s), 10s), at(56s));
     EXPECT_EQ(alive.round_trip(), Duration(9s));
 }
 

@@ -357,7 +357,7 @@ TEST(Yamux, a_released_stream_still_delivers_what_was_finished) {
     pair.settle();
     EXPECT_EQ(server->readable_bytes(), 100000u);
     EXPECT_FALSE(server->failure());
-    // Its other half stays open: reset after a while.
+    // The stream's other half stays open: reset after a while.
     pair.now = pair.now + stream_linger_max;
     EXPECT_TRUE(pair.client.tick());
     EXPECT_EQ(pair.client.streams_count(), 0u);

@@ -41,7 +41,7 @@ class ReceiveWindow {
 
     // The peer may send so much more.
     std::uint32_t left() const { return left_; }
-    void take(std::uint32_t bytes) { left_ -= bytes; }
+    void consume(std::uint32_t bytes) { left_ -= bytes; }
 
     // Opens the window again once a good piece of it was read (to wait for half of a large one
     // would leave the sender without window for half of the time), and doubles it when half of it

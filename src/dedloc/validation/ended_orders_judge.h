@@ -1,6 +1,6 @@
 // EndedOrdersJudge: whether orders may end before their time. Probation ends by a new order that
-// vouches for the peer, whose evidence the docket looks at; a vouch ends where it is no longer
-// needed, or where the peer has erred. A pardon ends by that alone.
+// vouches for the peer, whose evidence the pending orders check; a vouch ends where it is no longer
+// needed, or where the peer has erred. A readmission ends by that alone.
 //
 // New orders that come here are those about persons: another judge's. Thread: the network thread.
 

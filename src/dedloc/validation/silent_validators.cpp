@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dedloc/robust/cases.h"
+#include "dedloc/robust/recheck.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::validation {
@@ -20,7 +20,7 @@ bool SilentValidators::missed(const PeerId& validator, std::uint64_t step) {
 
 std::optional<Evidence> SilentValidators::take(const security::Verifier& verifier,
                                                const Bytes& plan_bytes,
-                                               const consensus::Plan& plan,
+                                               const consensus::RoundPlan& plan,
                                                const SignedBy& statement,
                                                const std::vector<consensus::Voter>& voters) {
     const auto testimony = wire::decode<Testimony>(statement.payload);

@@ -20,16 +20,16 @@ class SilentValidators {
   public:
     static constexpr std::size_t memory_max = 64;
 
-    // It answered a check, of whichever round.
+    // The validator answered a check, of whichever round.
     void answered(const PeerId& validator) { missed_.erase(validator); }
-    // It was drawn in the round of that step, and has not answered by now. True: not for the first
-    // time since it answered last.
+    // The validator was drawn in the round of that step, and has not answered by now. True: not for
+    // the first time since it answered last.
     bool missed(const PeerId& validator, std::uint64_t step);
 
     // Somebody testifies, of a round with this plan. The evidence, once, if enough of `voters` do.
     std::optional<averaging::Evidence> take(const security::Verifier& verifier,
                                             const Bytes& plan_bytes,
-                                            const consensus::Plan& plan,
+                                            const consensus::RoundPlan& plan,
                                             const averaging::SignedBy& statement,
                                             const std::vector<consensus::Voter>& voters);
 

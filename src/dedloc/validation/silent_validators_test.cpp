@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "dedloc/validation/gradient_case_testing.h"
+#include "dedloc/validation/gradient_recheck_testing.h"
 
 namespace dedloc::validation {
 namespace {
@@ -46,7 +46,7 @@ TEST_F(SilentValidatorsTest, several_voters_that_say_the_same_are_evidence_once)
     ASSERT_TRUE(evidence);
     EXPECT_EQ(evidence->statements.size(), 2u);
     EXPECT_FALSE(take(round_->testimony(2, 3)));
-    // It convinces whoever judges it.
+    // The evidence convinces every voter.
     const Bytes bytes = wire::encode(*evidence);
     robust::Order order;
     order.kind = robust::OrderKind::probation;

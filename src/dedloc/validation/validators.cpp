@@ -13,7 +13,7 @@ namespace {
 
 using Reason = CheckQueue::Reason;
 
-constexpr Duration finding_patience = 5s;
+constexpr Duration finding_timeout = 5s;
 constexpr std::uint64_t vouched_for_steps = 10'000;  // while it is away
 
 // The sum of a contribution of these pieces, on the elements of one part.
@@ -31,7 +31,7 @@ std::vector<float> summed(const consensus::MemberInput& input,
 
 // The rows of the target's contribution, computed again. Errors: not_found: an average is gone.
 Result<std::vector<robust::Row>> rows_again(const allreduce::ProofRows& rows,
-                                            const consensus::Plan& plan,
+                                            const consensus::RoundPlan& plan,
                                             std::uint32_t target,
                                             const std::vector<std::vector<float>>& sums) {
     const consensus::MemberInput& input = plan.members[target].input;
@@ -49,22 +49,23 @@ Result<std::vector<robust::Row>> rows_again(const allreduce::ProofRows& rows,
 
 }  // namespace
 
-std::optional<std::uint32_t> Validators::place_of(const consensus::Plan& plan, const PeerId& peer) {
+std::optional<std::uint32_t> GradientValidators::place_of(const consensus::RoundPlan& plan,
+                                                          const PeerId& peer) {
     const auto found = std::ranges::find(plan.members, peer, &consensus::PlanMember::peer);
     if (found == plan.members.end()) return std::nullopt;
     return static_cast<std::uint32_t>(found - plan.members.begin());
 }
 
-Validators::Validators(runtime::Node node,
-                       p2p::Host& host,
-                       const security::Signer& signer,
-                       const security::Verifier& verifier,
-                       const consensus::Ledger& ledger,
-                       const allreduce::PartStore& parts,
-                       averaging::EvidenceStore& evidence,
-                       events::Teller& teller,
-                       ValidatorOptions options,
-                       ValidatorHooks hooks)
+GradientValidators::GradientValidators(runtime::Node node,
+                                       p2p::Host& host,
+                                       const security::Signer& signer,
+                                       const security::Verifier& verifier,
+                                       const consensus::Ledger& ledger,
+                                       const allreduce::PartStore& parts,
+                                       averaging::EvidenceStore& evidence,
+                                       events::Teller& teller,
+                                       ValidatorOptions options,
+                                       ValidatorHooks hooks)
     : node_(std::move(node)),
       host_(host),
       signer_(signer),
@@ -78,7 +79,7 @@ Validators::Validators(runtime::Node node,
       handlers_(host),
       scope_(node_.executor) {}
 
-void Validators::start() {
+void GradientValidators::start() {
     handlers_.on_call(finding_method, [this](PeerId from, Bytes request) {
         return on_finding(from, std::move(request));
     });
@@ -87,50 +88,50 @@ void Validators::start() {
     });
 }
 
-Task<void> Validators::stop() {
+Task<void> GradientValidators::stop() {
     co_await handlers_.stop();
     co_await scope_.stop();
 }
 
 // ---- whose turn it is ---------------------------------------------------------------------------
 
-void Validators::certified(const consensus::Decision& decision,
-                           std::shared_ptr<const consensus::Plan> plan,
-                           std::shared_ptr<const state::Snapshot> state) {
+void GradientValidators::certified(const consensus::Decision& decision,
+                                   std::shared_ptr<const consensus::RoundPlan> plan,
+                                   std::shared_ptr<const state::Snapshot> state) {
     const SharedBytes proof = evidence_.find(decision.proof);
     if (proof)
-        take_proof(decision, std::move(plan), std::move(state), *proof);
+        receive_proof(decision, std::move(plan), std::move(state), *proof);
     else if (place_of(*plan, host_.id()))  // a round that went on without our vote
         scope_.spawn("fetch a proof", fetch_proof(decision, std::move(plan), std::move(state)));
 }
 
-Task<void> Validators::fetch_proof(consensus::Decision decision,
-                                   std::shared_ptr<const consensus::Plan> plan,
-                                   std::shared_ptr<const state::Snapshot> state) {
+Task<void> GradientValidators::fetch_proof(consensus::Decision decision,
+                                           std::shared_ptr<const consensus::RoundPlan> plan,
+                                           std::shared_ptr<const state::Snapshot> state) {
     const PeerId leader = plan->leader;
-    const TimePoint deadline = node_.clock.now() + finding_patience;
+    const TimePoint deadline = node_.clock.now() + finding_timeout;
     const auto proof = co_await evidence_.fetch(leader, decision.proof, deadline);
-    if (proof) take_proof(decision, std::move(plan), std::move(state), **proof);
+    if (proof) receive_proof(decision, std::move(plan), std::move(state), **proof);
 }
 
-void Validators::look_at_voters(const std::vector<consensus::Voter>& before) {
+void GradientValidators::check_voters(const std::vector<consensus::Voter>& before) {
     const consensus::Base& base = ledger_.base();
     if (base.newcomers_weigh) return;
     for (const consensus::Voter& voter : before) {
         const bool erred = base.barring(voter.peer) != nullptr || is_mistaken(voter.peer);
-        // Those of another branch, which we came from, were none here.
+        // Orders of another branch, which we came from, were none here.
         if (base.is_voter(voter.peer) || erred || base.weighs(voter.peer) ||
             !ledger_.remembers_voter(voter.peer))
             continue;
-        const GradientEvidence voted{.cases = {}, .voted = true};
+        const GradientEvidence voted{.rechecks = {}, .voted = true};
         propose(order(robust::OrderKind::vouch, robust::Offence::none, voter.peer), voted);
     }
 }
 
-void Validators::take_proof(const consensus::Decision& decision,
-                            std::shared_ptr<const consensus::Plan> plan,
-                            std::shared_ptr<const state::Snapshot> state,
-                            ByteView bytes) {
+void GradientValidators::receive_proof(const consensus::Decision& decision,
+                                       std::shared_ptr<const consensus::RoundPlan> plan,
+                                       std::shared_ptr<const state::Snapshot> state,
+                                       ByteView bytes) {
     auto decoded = wire::decode<averaging::Proof>(bytes);
     if (!decoded) return;
     averaging::Proof proof = *std::move(decoded);
@@ -169,11 +170,11 @@ void Validators::take_proof(const consensus::Decision& decision,
         }
         averaging::SignedBy finding = std::move(early->second);
         early = early_.erase(early);
-        take_finding(std::move(finding));
+        receive_finding(std::move(finding));
     }
 }
 
-void Validators::forget_old() {
+void GradientValidators::forget_old() {
     while (order_of_rounds_.size() > rounds_open_max) {
         rounds_.erase(order_of_rounds_.front());
         order_of_rounds_.pop_front();
@@ -187,7 +188,7 @@ void Validators::forget_old() {
     waiting_ = jobs_.size();
 }
 
-void Validators::assign(Round& round, const Digest& draw) {
+void GradientValidators::assign(Round& round, const Digest& draw) {
     std::vector<robust::Checkable> members(round.plan->members.size());
     for (std::uint32_t m = 0; m < members.size(); ++m) {
         const consensus::PlanMember& member = round.plan->members[m];
@@ -200,36 +201,42 @@ void Validators::assign(Round& round, const Digest& draw) {
     }
     robust::limit_chances(members, options_.check);
     const Digest seed = averaging::seed_of(round.proof.draw);
-    for (const robust::CheckJob& job : robust::assign_checks(seed, members))
+    for (const robust::CheckAssignment& job : robust::assign_checks(seed, members))
         open_case(round, job, draw);
     if (holds_back_) queue_test_of_ourselves(round, draw);
 }
 
 // A young key is checked more often than others.
-double Validators::chance_of(const Round& round, const consensus::PlanMember& member) const {
+double GradientValidators::chance_of(const Round& round,
+                                     const consensus::PlanMember& member) const {
     const auto found = round.steps.find(member.peer);
     return found == round.steps.end()
                ? options_.check
                : ledger_.base().protection.check_chance(found->second, options_.check);
 }
 
-void Validators::open_case(Round& round, const robust::CheckJob& job, const Digest& draw) {
+void GradientValidators::open_case(Round& round,
+                                   const robust::CheckAssignment& job,
+                                   const Digest& draw) {
     const PeerId& validator = round.plan->members[job.validator].peer;
     const PeerId& author = round.plan->members[job.target].peer;
-    std::set<PeerId> jury = round.voters;
-    jury.erase(author);
-    robust::Case book(round.rows.at(job.target), validator, std::move(jury), options_.tolerance);
-    round.cases.emplace(job.target, OpenCase(std::move(book))).first->second.validator = validator;
+    std::set<PeerId> eligible = round.voters;
+    eligible.erase(author);
+    robust::Recheck book(
+        round.rows.at(job.target), validator, std::move(eligible), options_.tolerance);
+    round.rechecks.emplace(job.target, OpenRecheck(std::move(book))).first->second.validator =
+        validator;
     if (validator == host_.id()) queue(round, draw, job.target, Reason::drawn);
 }
 
 // A validator that keeps its answers back changes nothing: the same seed says who answers instead.
-void Validators::ask_deputies(std::uint64_t step) {
+void GradientValidators::ask_deputies(std::uint64_t step) {
     for (auto& [draw, round] : rounds_) {
         if (!round.state || round.step + unanswered_after > step) continue;
-        for (auto& [target, open] : round.cases) {
-            const auto ruling = open.book.ruling(needed_for(round));
-            if (ruling != robust::Ruling::open || std::exchange(open.deputised, true)) continue;
+        for (auto& [target, open] : round.rechecks) {
+            const auto result = open.book.result(needed_for(round));
+            if (result != robust::RecheckResult::open || std::exchange(open.deputised, true))
+                continue;
             std::vector<PeerId> others(round.checkers.begin(), round.checkers.end());
             std::erase(others, open.validator);
             std::erase(others, round.plan->members[target].peer);
@@ -241,7 +248,7 @@ void Validators::ask_deputies(std::uint64_t step) {
 }
 
 // Anybody's who is not on trial: the seed says whose.
-void Validators::queue_test_of_ourselves(const Round& round, const Digest& draw) {
+void GradientValidators::queue_test_of_ourselves(const Round& round, const Digest& draw) {
     std::vector<std::uint32_t> others;
     for (const auto& [member, rows] : round.rows) {
         const consensus::PlanMember& of = round.plan->members[member];
@@ -252,10 +259,10 @@ void Validators::queue_test_of_ourselves(const Round& round, const Digest& draw)
     queue(round, draw, others[draw.bytes[0] % others.size()], Reason::own_test);
 }
 
-void Validators::queue(const Round& round,
-                       const Digest& draw,
-                       std::uint32_t target,
-                       CheckQueue::Reason reason) {
+void GradientValidators::queue(const Round& round,
+                               const Digest& draw,
+                               std::uint32_t target,
+                               CheckQueue::Reason reason) {
     const consensus::PlanMember& member = round.plan->members[target];
     if (!round.state) return;
     CheckQueue::Job job;
@@ -273,15 +280,15 @@ void Validators::queue(const Round& round,
     waiting_ = jobs_.size();
 }
 
-bool Validators::is_wanted(const CheckQueue::Job& job) const {
+bool GradientValidators::is_wanted(const CheckQueue::Job& job) const {
     const auto round = rounds_.find(job.draw);
     if (round == rounds_.end()) return false;
     if (job.reason != Reason::deputy) return true;
-    const robust::Case& book = round->second.cases.at(job.target).book;
-    return book.ruling(needed_for(round->second)) == robust::Ruling::open;
+    const robust::Recheck& book = round->second.rechecks.at(job.target).book;
+    return book.result(needed_for(round->second)) == robust::RecheckResult::open;
 }
 
-std::optional<CheckJob> Validators::take() {
+std::optional<CheckJob> GradientValidators::take() {
     auto job = jobs_.take();
     while (job && !is_wanted(*job)) job = jobs_.take();
     waiting_ = jobs_.size();
@@ -294,7 +301,7 @@ std::optional<CheckJob> Validators::take() {
 
 // ---- what comes of it ---------------------------------------------------------------------------
 
-Task<void> Validators::checked(CheckResult result) {
+Task<void> GradientValidators::checked(CheckResult result) {
     const auto found = taken_.find(result.number);
     if (found == taken_.end()) co_return;
     const CheckQueue::Job job = std::move(found->second);
@@ -340,31 +347,31 @@ Task<void> Validators::checked(CheckResult result) {
     signed_by.payload = wire::encode(finding);
     signed_by.signature = signer_.sign(finding_domain, signed_by.payload);
     publish(finding_method, signed_by);
-    take_finding(std::move(signed_by));
+    receive_finding(std::move(signed_by));
 }
 
-void Validators::publish(const char* method, const averaging::SignedBy& said) {
+void GradientValidators::publish(const char* method, const averaging::SignedBy& said) {
     const Bytes message = wire::encode(said);
     for (const PeerId& peer : hooks_.audience())
         if (peer != host_.id()) scope_.spawn("tell of a check", send(peer, method, message));
 }
 
-Task<void> Validators::send(PeerId peer, std::string method, Bytes message) {
-    const TimePoint deadline = node_.clock.now() + finding_patience;
+Task<void> GradientValidators::send(PeerId peer, std::string method, Bytes message) {
+    const TimePoint deadline = node_.clock.now() + finding_timeout;
     (void)co_await host_.call(peer, method, std::move(message), deadline);
 }
 
-Task<Result<Bytes>> Validators::on_finding(PeerId from, Bytes request) {
+Task<Result<Bytes>> GradientValidators::on_finding(PeerId from, Bytes request) {
     if (ledger_.started() && ledger_.base().barring(from) != nullptr)
         co_return make_error(ErrorKind::denied, "you are kept out of this run");
     auto signed_by = wire::decode<averaging::SignedBy>(request);
     if (!signed_by) co_return make_error(ErrorKind::peer_broke_protocol, "not a finding");
-    take_finding(*std::move(signed_by));
+    receive_finding(*std::move(signed_by));
     co_return Bytes{};
 }
 
 // Anybody may hand a finding on: its signature says whose it is.
-void Validators::take_finding(averaging::SignedBy signed_by) {
+void GradientValidators::receive_finding(averaging::SignedBy signed_by) {
     const auto finding = wire::decode<Finding>(signed_by.payload);
     if (!finding) return;
     const auto found = rounds_.find(finding->draw);
@@ -373,8 +380,8 @@ void Validators::take_finding(averaging::SignedBy signed_by) {
         return;
     }
     Round& round = found->second;
-    const auto open = round.cases.find(finding->target);
-    if (open == round.cases.end() || signed_by.member >= round.plan->members.size()) return;
+    const auto open = round.rechecks.find(finding->target);
+    if (open == round.rechecks.end() || signed_by.member >= round.plan->members.size()) return;
     const PeerId& finder = round.plan->members[signed_by.member].peer;
     auto rows = robust::decode_rows(finding->rows, round.rows.at(finding->target).size());
     if (!rows || !verifier_.verify(finder, finding_domain, signed_by.payload, signed_by.signature))
@@ -387,45 +394,45 @@ void Validators::take_finding(averaging::SignedBy signed_by) {
     if (!open->second.book.add(finder, *std::move(rows))) return;
     silent_.answered(finder);
     open->second.findings.emplace(finder, std::move(signed_by));
-    look_at(round, finding->draw, finding->target);
+    inspect(round, finding->draw, finding->target);
 }
 
-void Validators::keep_early(const Digest& draw, averaging::SignedBy finding) {
+void GradientValidators::keep_early(const Digest& draw, averaging::SignedBy finding) {
     early_.emplace_back(draw, std::move(finding));
     if (early_.size() > findings_early_max) early_.pop_front();
 }
 
 // Votes needed of those who were voters then, and of those who vote on the order.
-std::size_t Validators::needed_for(const Round& round) const {
+std::size_t GradientValidators::needed_for(const Round& round) const {
     return std::max(agreement_needed(round.voters.size()),
                     agreement_needed(ledger_.base().voters.size()));
 }
 
-void Validators::look_at(Round& round, const Digest& draw, std::uint32_t target) {
-    OpenCase& open = round.cases.at(target);
+void GradientValidators::inspect(Round& round, const Digest& draw, std::uint32_t target) {
+    OpenRecheck& open = round.rechecks.at(target);
     if (open.closed) return;
-    switch (open.book.ruling(needed_for(round))) {
-        case robust::Ruling::open:
+    switch (open.book.result(needed_for(round))) {
+        case robust::RecheckResult::open:
             if (!open.deputised || open.findings.empty()) return;
             open.closed = true;
             found_right(round, target, open);
             return;
-        case robust::Ruling::right:
+        case robust::RecheckResult::right:
             open.closed = true;
             found_right(round, target, open);
             return;
-        case robust::Ruling::disputed:
+        case robust::RecheckResult::disputed:
             ask_all(round, draw, target, open);
             return;
-        case robust::Ruling::author_guilty:
+        case robust::RecheckResult::author_guilty:
             open.closed = true;
             found_wrong(round, target, open);
             return;
-        case robust::Ruling::accuser_guilty:
+        case robust::RecheckResult::accuser_guilty:
             open.closed = true;
             accuser_wrong(round, target, open);
             return;
-        case robust::Ruling::undecided:
+        case robust::RecheckResult::undecided:
             open.closed = true;
             teller_.tell(events::CheckUndecided{},
                          round.plan->members[target].peer,
@@ -437,9 +444,12 @@ void Validators::look_at(Round& round, const Digest& draw, std::uint32_t target)
     }
 }
 
-void Validators::ask_all(Round& round, const Digest& draw, std::uint32_t target, OpenCase& open) {
+void GradientValidators::ask_all(Round& round,
+                                 const Digest& draw,
+                                 std::uint32_t target,
+                                 OpenRecheck& open) {
     if (std::exchange(open.asked_all, true)) return;
-    // Those who vote on the order are asked, whoever voted then.
+    // The voters on the order are asked, not those of the round.
     for (const consensus::Voter& voter : ledger_.base().voters) {
         const auto place = place_of(*round.plan, voter.peer);
         if (place && *place != target && round.plan->members[*place].checks) {
@@ -448,7 +458,7 @@ void Validators::ask_all(Round& round, const Digest& draw, std::uint32_t target,
         }
     }
     for (averaging::SignedBy& finding : std::exchange(open.not_asked, {}))
-        take_finding(std::move(finding));
+        receive_finding(std::move(finding));
     const PeerId& author = round.plan->members[target].peer;
     teller_.tell(events::CheckDisputed{},
                  author,
@@ -463,10 +473,10 @@ void Validators::ask_all(Round& round, const Digest& draw, std::uint32_t target,
 
 // ---- orders that follow -------------------------------------------------------------------------
 
-GradientCase Validators::as_evidence(const Round& round,
-                                     std::uint32_t target,
-                                     const OpenCase& open) const {
-    GradientCase made;
+GradientRecheck GradientValidators::as_evidence(const Round& round,
+                                                std::uint32_t target,
+                                                const OpenRecheck& open) const {
+    GradientRecheck made;
     made.plan = round.plan_bytes;
     made.proof.draw = round.proof.draw;
     const auto answer =
@@ -476,9 +486,9 @@ GradientCase Validators::as_evidence(const Round& round,
     return made;
 }
 
-robust::Order Validators::order(robust::OrderKind kind,
-                                robust::Offence offence,
-                                const PeerId& subject) const {
+robust::Order GradientValidators::order(robust::OrderKind kind,
+                                        robust::Offence offence,
+                                        const PeerId& subject) const {
     robust::Order made;
     made.kind = kind;
     made.offence = offence;
@@ -489,50 +499,52 @@ robust::Order Validators::order(robust::OrderKind kind,
     return made;
 }
 
-void Validators::propose(robust::Order order, const GradientEvidence& evidence) {
+void GradientValidators::propose(robust::Order order, const GradientEvidence& evidence) {
     propose_bytes(std::move(order), wire::encode(evidence));
 }
 
-void Validators::propose_bytes(robust::Order order, Bytes evidence) {
+void GradientValidators::propose_bytes(robust::Order order, Bytes evidence) {
     order.evidence = security::sha256(evidence);
     hooks_.propose(std::move(order), std::move(evidence));
 }
 
-bool Validators::is_mistaken(const PeerId& peer) const {
+bool GradientValidators::is_mistaken(const PeerId& peer) const {
     const consensus::Base& base = ledger_.base();
     return base.orders.on_probation(peer, base.instance.step);
 }
 
-bool Validators::is_found_right_by_enough(const Round& round, const PeerId& author) const {
+bool GradientValidators::is_found_right_by_enough(const Round& round, const PeerId& author) const {
     const std::set<PeerId> voters = ids_of(ledger_.base().voters);
     std::set<PeerId> finders;
-    for (const GradientCase& found : right_.at(author)) {
-        const auto read = read_case(found, verifier_);
+    for (const GradientRecheck& found : right_.at(author)) {
+        const auto read = verify_recheck(found, verifier_);
         if (!read) continue;
-        const CaseOutcome outcome = judge_case(*read, voters, options_.tolerance);
+        const RecheckOutcome outcome = recheck_outcome(*read, voters, options_.tolerance);
         finders.insert(outcome.agree.begin(), outcome.agree.end());
     }
     return finders.size() >= finders_needed(*round.plan, author, voters, options_.right_needed);
 }
 
-void Validators::found_right(const Round& round, std::uint32_t target, const OpenCase& open) {
+void GradientValidators::found_right(const Round& round,
+                                     std::uint32_t target,
+                                     const OpenRecheck& open) {
     const consensus::PlanMember& author = round.plan->members[target];
     if (!author.weightless || ledger_.base().weighs(author.peer)) return;
-    std::vector<GradientCase>& right = right_[author.peer];
+    std::vector<GradientRecheck>& right = right_[author.peer];
     right.push_back(as_evidence(round, target, open));
-    if (right.size() > cases_max) right.erase(right.begin());
+    if (right.size() > rechecks_max) right.erase(right.begin());
     tell_right(author.peer, right.size());
     if (right.size() < options_.right_needed || !is_found_right_by_enough(round, author.peer))
         return;
-    const GradientEvidence evidence{.cases = std::move(right), .voted = false};
+    const GradientEvidence evidence{.rechecks = std::move(right), .voted = false};
     right_.erase(author.peer);
     const consensus::Base& base = ledger_.base();
-    const bool pardons = base.orders.mistake_of(author.peer, base.instance.step) != nullptr;
-    const auto offence = pardons ? robust::Offence::mistaken : robust::Offence::none;
+    const bool readmissions = base.orders.mistake_of(author.peer, base.instance.step) != nullptr;
+    const auto offence = readmissions ? robust::Offence::mistaken : robust::Offence::none;
     propose(order(robust::OrderKind::vouch, offence, author.peer), evidence);
 }
 
-void Validators::tell_right(const PeerId& author, std::size_t right) const {
+void GradientValidators::tell_right(const PeerId& author, std::size_t right) const {
     // More of them are needed where too few different peers have found them right.
     const std::size_t shown = std::min<std::size_t>(right, options_.right_needed);
     const bool about_us = author == host_.id();
@@ -547,24 +559,26 @@ void Validators::tell_right(const PeerId& author, std::size_t right) const {
                     shown < options_.right_needed ? "; what it brings weighs nothing yet" : ""));
 }
 
-// It had erred before this round, and been let in again.
-bool Validators::was_pardoned(const PeerId& peer, const Round& round) const {
+// The peer had erred before this round, and been let in again.
+bool GradientValidators::was_readmitted(const PeerId& peer, const Round& round) const {
     const consensus::Base& base = ledger_.base();
-    const robust::Order* const pardon = base.orders.pardon_of(peer, base.instance.step);
-    return pardon != nullptr && pardon->from_step < round.step;
+    const robust::Order* const readmission = base.orders.readmission_of(peer, base.instance.step);
+    return readmission != nullptr && readmission->from_step < round.step;
 }
 
 // The first time it may be a mistake, and the peer is told. What it had computed by then is not
 // counted against it.
-void Validators::found_wrong(const Round& round, std::uint32_t target, const OpenCase& open) {
+void GradientValidators::found_wrong(const Round& round,
+                                     std::uint32_t target,
+                                     const OpenRecheck& open) {
     const consensus::PlanMember& author = round.plan->members[target];
     right_.erase(author.peer);
     const consensus::Base& base = ledger_.base();
     const robust::Order* const told = base.orders.mistake_of(author.peer, base.instance.step);
     const bool ignored_it =
         author.weightless && told != nullptr && round.step > told->from_step + 1;
-    const GradientEvidence evidence{.cases = {as_evidence(round, target, open)}, .voted = false};
-    if (ignored_it || was_pardoned(author.peer, round))
+    const GradientEvidence evidence{.rechecks = {as_evidence(round, target, open)}, .voted = false};
+    if (ignored_it || was_readmitted(author.peer, round))
         propose(order(robust::OrderKind::ban, robust::Offence::wrong_gradient, author.peer),
                 evidence);
     else if (!is_mistaken(author.peer))
@@ -572,13 +586,15 @@ void Validators::found_wrong(const Round& round, std::uint32_t target, const Ope
                 evidence);
 }
 
-void Validators::accuser_wrong(const Round& round, std::uint32_t target, const OpenCase& open) {
-    const GradientEvidence evidence{.cases = {as_evidence(round, target, open)}, .voted = false};
+void GradientValidators::accuser_wrong(const Round& round,
+                                       std::uint32_t target,
+                                       const OpenRecheck& open) {
+    const GradientEvidence evidence{.rechecks = {as_evidence(round, target, open)}, .voted = false};
     using robust::Offence;
     using robust::OrderKind;
     for (const PeerId& accuser : open.book.guilty()) {
         if (is_mistaken(accuser)) continue;
-        const bool again = was_pardoned(accuser, round);
+        const bool again = was_readmitted(accuser, round);
         propose(again ? order(OrderKind::ban, Offence::wrong_gradient, accuser)
                       : order(OrderKind::probation, Offence::mistaken, accuser),
                 evidence);
@@ -587,13 +603,13 @@ void Validators::accuser_wrong(const Round& round, std::uint32_t target, const O
 
 // ---- this peer's own mistakes -------------------------------------------------------------------
 
-void Validators::look_at_own_orders() {
+void GradientValidators::check_own_orders() {
     const bool erred = is_mistaken(host_.id()) && !options_.stubborn;
     if (!erred) own_right_ = 0;
     holds_back_ = erred && own_right_ < right_before_it_returns;
 }
 
-void Validators::test_of_ourselves(const Round& round, std::uint32_t target, bool right) {
+void GradientValidators::test_of_ourselves(const Round& round, std::uint32_t target, bool right) {
     const PeerId& author = round.plan->members[target].peer;
     own_right_ = right ? own_right_ + 1 : 0;
     teller_.tell(

@@ -1,7 +1,7 @@
-// Validators: this peer's share of the checks of a robust run (docs/robust-runs.md). Of each
-// certified round the draw's seed says whose contributions are computed again, and by whom; what a
-// validator finds it signs and tells everybody. Where it differs from what the author committed to,
-// all voters compute the contribution again, and as many as it takes prove an order.
+// GradientValidators: this peer's share of the checks of a robust run (docs/robust-runs.md). Of
+// each certified round the draw's seed says whose contributions are computed again, and by whom;
+// what a validator finds it signs and tells everybody. Where it differs from what the author
+// committed to, all voters compute the contribution again, and as many as it takes prove an order.
 //
 // A peer on probation for a mistake hands in nothing until it has computed three contributions
 // of others rightly; its own are then checked like a newcomer's.
@@ -23,7 +23,7 @@
 #include "dedloc/robust/checks.h"
 #include "dedloc/runtime/scope.h"
 #include "dedloc/validation/check_queue.h"
-#include "dedloc/validation/gradient_case.h"
+#include "dedloc/validation/gradient_recheck.h"
 #include "dedloc/validation/silent_validators.h"
 
 namespace dedloc::validation {
@@ -52,18 +52,18 @@ struct ValidatorHooks {
     std::function<std::string(const PeerId&)> name_of;
 };
 
-class Validators {
+class GradientValidators {
   public:
-    Validators(runtime::Node node,
-               p2p::Host& host,
-               const security::Signer& signer,
-               const security::Verifier& verifier,
-               const consensus::Ledger& ledger,
-               const allreduce::PartStore& parts,
-               averaging::EvidenceStore& evidence,
-               events::Teller& teller,
-               ValidatorOptions options,
-               ValidatorHooks hooks);
+    GradientValidators(runtime::Node node,
+                       p2p::Host& host,
+                       const security::Signer& signer,
+                       const security::Verifier& verifier,
+                       const consensus::Ledger& ledger,
+                       const allreduce::PartStore& parts,
+                       averaging::EvidenceStore& evidence,
+                       events::Teller& teller,
+                       ValidatorOptions options,
+                       ValidatorHooks hooks);
 
     void start();
     Task<void> stop();
@@ -71,22 +71,22 @@ class Validators {
     // A commit; `state`: the one that it began from. Voters have its proof; others fetch it if
     // they need it.
     void certified(const consensus::Decision& decision,
-                   std::shared_ptr<const consensus::Plan> plan,
+                   std::shared_ptr<const consensus::RoundPlan> plan,
                    std::shared_ptr<const state::Snapshot> state);
     // A voter that leaves without a reproach is no newcomer when it is back.
-    void look_at_voters(const std::vector<consensus::Voter>& before);
+    void check_voters(const std::vector<consensus::Voter>& before);
 
     bool work_waits() const { return waiting_ > 0; }
     std::optional<CheckJob> take();
     Task<void> checked(CheckResult result);
     // This peer erred, and has yet to show that it does no more.
     bool holds_back() const { return holds_back_; }  // any thread
-    void look_at_own_orders();
+    void check_own_orders();
 
   private:
-    struct OpenCase {
-        OpenCase(robust::Case of) : book(std::move(of)) {}
-        robust::Case book;
+    struct OpenRecheck {
+        OpenRecheck(robust::Recheck of) : book(std::move(of)) {}
+        robust::Recheck book;
         std::map<PeerId, averaging::SignedBy> findings;
         std::vector<averaging::SignedBy> not_asked;  // findings of members that may be later
         PeerId validator;                            // that was drawn
@@ -98,7 +98,7 @@ class Validators {
     struct Round {
         std::uint64_t step = 0;
         Bytes plan_bytes;
-        std::shared_ptr<const consensus::Plan> plan;
+        std::shared_ptr<const consensus::RoundPlan> plan;
         averaging::Proof proof;
         averaging::RowTable rows;
         std::map<PeerId, std::uint64_t> steps;  // in which each has weighed
@@ -106,27 +106,30 @@ class Validators {
         std::set<PeerId> checkers;              // of them, who offer it
         std::shared_ptr<const state::Snapshot> state;
         std::shared_ptr<const state::Snapshot> state_before;  // of what was carried
-        std::map<std::uint32_t, OpenCase> cases;              // by target
+        std::map<std::uint32_t, OpenRecheck> rechecks;        // by target
     };
 
-    static std::optional<std::uint32_t> place_of(const consensus::Plan& plan, const PeerId& peer);
-    void take_proof(const consensus::Decision& decision,
-                    std::shared_ptr<const consensus::Plan> plan,
-                    std::shared_ptr<const state::Snapshot> state,
-                    ByteView proof);
+    static std::optional<std::uint32_t> place_of(const consensus::RoundPlan& plan,
+                                                 const PeerId& peer);
+    void receive_proof(const consensus::Decision& decision,
+                       std::shared_ptr<const consensus::RoundPlan> plan,
+                       std::shared_ptr<const state::Snapshot> state,
+                       ByteView proof);
     Task<void> fetch_proof(consensus::Decision decision,
-                           std::shared_ptr<const consensus::Plan> plan,
+                           std::shared_ptr<const consensus::RoundPlan> plan,
                            std::shared_ptr<const state::Snapshot> state);
     void assign(Round& round, const Digest& draw);
     double chance_of(const Round& round, const consensus::PlanMember& member) const;
-    void open_case(Round& round, const robust::CheckJob& job, const Digest& draw);
+    void open_case(Round& round, const robust::CheckAssignment& job, const Digest& draw);
     void ask_deputies(std::uint64_t step);
     void note_silence(std::uint64_t step);
     bool took_part_since(const PeerId& peer, std::uint64_t step) const;
-    std::uint64_t patience_with(const Round& round, std::uint32_t target, const OpenCase& of) const;
+    std::uint64_t timeout_with(const Round& round,
+                               std::uint32_t target,
+                               const OpenRecheck& of) const;
     void testify(const Round& round, const PeerId& validator);
     Task<Result<Bytes>> on_silence(PeerId from, Bytes request);
-    void take_silence(const averaging::SignedBy& statement);
+    void receive_silence(const averaging::SignedBy& statement);
     void queue(const Round& round,
                const Digest& draw,
                std::uint32_t target,
@@ -134,18 +137,20 @@ class Validators {
     void queue_test_of_ourselves(const Round& round, const Digest& draw);
     void forget_old();
     Task<Result<Bytes>> on_finding(PeerId from, Bytes request);
-    void take_finding(averaging::SignedBy finding);
+    void receive_finding(averaging::SignedBy finding);
     void keep_early(const Digest& draw, averaging::SignedBy finding);
     std::size_t needed_for(const Round& round) const;
-    void look_at(Round& round, const Digest& draw, std::uint32_t target);
-    void ask_all(Round& round, const Digest& draw, std::uint32_t target, OpenCase& open);
+    void inspect(Round& round, const Digest& draw, std::uint32_t target);
+    void ask_all(Round& round, const Digest& draw, std::uint32_t target, OpenRecheck& open);
     bool is_found_right_by_enough(const Round& round, const PeerId& author) const;
     void tell_right(const PeerId& author, std::size_t right) const;
-    void found_right(const Round& round, std::uint32_t target, const OpenCase& open);
-    void found_wrong(const Round& round, std::uint32_t target, const OpenCase& open);
-    void accuser_wrong(const Round& round, std::uint32_t target, const OpenCase& open);
+    void found_right(const Round& round, std::uint32_t target, const OpenRecheck& open);
+    void found_wrong(const Round& round, std::uint32_t target, const OpenRecheck& open);
+    void accuser_wrong(const Round& round, std::uint32_t target, const OpenRecheck& open);
     void test_of_ourselves(const Round& round, std::uint32_t target, bool right);
-    GradientCase as_evidence(const Round& round, std::uint32_t target, const OpenCase& open) const;
+    GradientRecheck as_evidence(const Round& round,
+                                std::uint32_t target,
+                                const OpenRecheck& open) const;
     robust::Order order(robust::OrderKind kind,
                         robust::Offence offence,
                         const PeerId& subject) const;
@@ -154,9 +159,9 @@ class Validators {
     void publish(const char* method, const averaging::SignedBy& said);
     Task<void> send(PeerId peer, std::string method, Bytes message);
     bool is_mistaken(const PeerId& peer) const;
-    // Its round is remembered and, if another validator was drawn, that one has not answered.
+    // The job's round is remembered and, if another validator was drawn, that one has not answered.
     bool is_wanted(const CheckQueue::Job& job) const;
-    bool was_pardoned(const PeerId& peer, const Round& round) const;
+    bool was_readmitted(const PeerId& peer, const Round& round) const;
 
     runtime::Node node_;
     p2p::Host& host_;
@@ -173,7 +178,7 @@ class Validators {
     CheckQueue jobs_;
     std::map<std::uint64_t, CheckQueue::Job> taken_;
     std::deque<std::pair<Digest, averaging::SignedBy>> early_;
-    std::map<PeerId, std::vector<GradientCase>>
+    std::map<PeerId, std::vector<GradientRecheck>>
         right_;  // of those who have yet to prove themselves
     SilentValidators silent_;
     std::atomic<std::size_t> waiting_{0};

@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dedloc/averaging/docket.h"
+#include "dedloc/averaging/pending_orders.h"
 #include "dedloc/validation/validators.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::validation {
 
-// Its own contribution took one step's time; this is how much more it has to compute.
-std::uint64_t Validators::patience_with(const Round& round,
-                                        std::uint32_t target,
-                                        const OpenCase& of) const {
+// The validator's own contribution took one step's time; this is how much more it has to compute.
+std::uint64_t GradientValidators::timeout_with(const Round& round,
+                                               std::uint32_t target,
+                                               const OpenRecheck& of) const {
     const auto place = place_of(*round.plan, of.validator);
     const auto own = static_cast<double>(round.plan->members[*place].input.weight_max());
     const auto all = static_cast<double>(round.plan->members[target].input.weight_max());
@@ -21,8 +21,8 @@ std::uint64_t Validators::patience_with(const Round& round,
            static_cast<std::uint64_t>(std::ceil(std::min(all / std::max(own, 1.0), as_much_max)));
 }
 
-// It was there, so it could have answered.
-bool Validators::took_part_since(const PeerId& peer, std::uint64_t step) const {
+// The peer was there, so it could have answered.
+bool GradientValidators::took_part_since(const PeerId& peer, std::uint64_t step) const {
     return std::ranges::all_of(rounds_, [&](const auto& entry) {
         const Round& round = entry.second;
         if (round.step < step) return true;
@@ -31,15 +31,15 @@ bool Validators::took_part_since(const PeerId& peer, std::uint64_t step) const {
     });
 }
 
-void Validators::note_silence(std::uint64_t step) {
+void GradientValidators::note_silence(std::uint64_t step) {
     if (holds_back_) return;
     for (auto& [draw, round] : rounds_)
-        for (auto& [target, open] : round.cases) {
+        for (auto& [target, open] : round.rechecks) {
             // A newcomer's checks give way where there is no time for all (CheckQueue).
             if (round.plan->members[target].weightless) continue;
             if (open.missed || open.validator == host_.id() ||
                 open.book.has_answered(open.validator) ||
-                round.step + patience_with(round, target, open) > step)
+                round.step + timeout_with(round, target, open) > step)
                 continue;
             open.missed = true;
             if (took_part_since(open.validator, round.step) && !is_mistaken(open.validator) &&
@@ -48,7 +48,7 @@ void Validators::note_silence(std::uint64_t step) {
         }
 }
 
-void Validators::testify(const Round& round, const PeerId& validator) {
+void GradientValidators::testify(const Round& round, const PeerId& validator) {
     const auto own_place = place_of(*round.plan, host_.id());
     if (!own_place) return;
     averaging::Testimony testimony;
@@ -60,19 +60,19 @@ void Validators::testify(const Round& round, const PeerId& validator) {
     statement.payload = wire::encode(testimony);
     statement.signature = signer_.sign(averaging::testimony_domain, statement.payload);
     publish(silence_method, statement);
-    take_silence(statement);
+    receive_silence(statement);
 }
 
-Task<Result<Bytes>> Validators::on_silence(PeerId from, Bytes request) {
+Task<Result<Bytes>> GradientValidators::on_silence(PeerId from, Bytes request) {
     if (ledger_.started() && ledger_.base().barring(from) != nullptr)
         co_return make_error(ErrorKind::denied, "you are kept out of this run");
     const auto statement = wire::decode<averaging::SignedBy>(request);
     if (!statement) co_return make_error(ErrorKind::peer_broke_protocol, "not a testimony");
-    take_silence(*statement);
+    receive_silence(*statement);
     co_return Bytes{};
 }
 
-void Validators::take_silence(const averaging::SignedBy& statement) {
+void GradientValidators::receive_silence(const averaging::SignedBy& statement) {
     const auto testimony = wire::decode<averaging::Testimony>(statement.payload);
     if (!testimony) return;
     const auto about = std::ranges::find_if(rounds_, [&](const auto& entry) {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/averaging/averaging_testing.h"
-#include "dedloc/validation/gradient_case_testing.h"
+#include "dedloc/validation/gradient_recheck_testing.h"
 
 namespace dedloc::validation {
 namespace {
@@ -34,17 +34,17 @@ class ValidatorsTest : public testing::Test {
         hooks.propose = [this](robust::Order order, const Bytes&) { proposed_.push_back(order); };
         hooks.audience = [] { return std::vector<PeerId>{}; };
         hooks.name_of = [](const PeerId& peer) { return peer.short_text(); };
-        const averaging::Environment& environment = member_->environment();
-        validators_ = std::make_unique<Validators>(environment.node,
-                                                   environment.host,
-                                                   environment.signer,
-                                                   environment.verifier,
-                                                   environment.ledger,
-                                                   environment.parts,
-                                                   *store_,
-                                                   environment.teller,
-                                                   options,
-                                                   std::move(hooks));
+        const averaging::RoundEnvironment& environment = member_->environment();
+        validators_ = std::make_unique<GradientValidators>(environment.node,
+                                                           environment.host,
+                                                           environment.signer,
+                                                           environment.verifier,
+                                                           environment.ledger,
+                                                           environment.parts,
+                                                           *store_,
+                                                           environment.teller,
+                                                           options,
+                                                           std::move(hooks));
         validators_->start();
         for (std::size_t i = 1; i < nodes_.size(); ++i)
             world_.run_task(dial(*nodes_[i], *nodes_[0]));
@@ -109,7 +109,7 @@ class ValidatorsTest : public testing::Test {
         for (const sim::SimNode* node : nodes_)
             decision.next_voters.push_back({node->id(), 1, true});
         validators_->certified(
-            decision, std::make_shared<const consensus::Plan>(round.plan()), nullptr);
+            decision, std::make_shared<const consensus::RoundPlan>(round.plan()), nullptr);
         return round;
     }
     void expect_only(OrderKind kind, Offence offence, std::uint32_t subject) const {
@@ -124,7 +124,7 @@ class ValidatorsTest : public testing::Test {
     std::vector<const security::Signer*> signers_;
     std::unique_ptr<averaging::AnsweringMember> member_;
     std::unique_ptr<averaging::EvidenceStore> store_;
-    std::unique_ptr<Validators> validators_;
+    std::unique_ptr<GradientValidators> validators_;
     std::vector<robust::Order> proposed_;
 };
 
@@ -164,27 +164,27 @@ TEST_F(ValidatorsTest, whoever_accuses_an_author_that_others_find_right_is_told)
 
 TEST_F(ValidatorsTest, the_second_wrong_contribution_after_it_was_told_is_a_ban) {
     const RoundOfValues first = certify(10, 1.5f);
-    for (const std::uint32_t juror : {1u, 2u})
-        say(juror, finding_method, first.finding(juror, watched, 1));
+    for (const std::uint32_t voter : {1u, 2u})
+        say(voter, finding_method, first.finding(voter, watched, 1));
     proposed_.clear();
     stand_on({earlier(OrderKind::probation, watched)});
     const RoundOfValues second = certify(11, 1.5f, {watched});
-    for (const std::uint32_t juror : {1u, 2u})
-        say(juror, finding_method, second.finding(juror, watched, 1));
+    for (const std::uint32_t voter : {1u, 2u})
+        say(voter, finding_method, second.finding(voter, watched, 1));
     expect_only(OrderKind::ban, Offence::wrong_gradient, watched);
 }
 
 TEST_F(ValidatorsTest, a_peer_on_probation_that_is_right_is_pardoned_and_banned_the_next_time) {
     stand_on({earlier(OrderKind::probation, watched)});
     const RoundOfValues right = certify(11, 1, {watched});
-    for (const std::uint32_t juror : {1u, 2u, 0u})  // one of them was drawn
-        say(1, finding_method, right.finding(juror, watched, 1));
+    for (const std::uint32_t voter : {1u, 2u, 0u})  // one of them was drawn
+        say(1, finding_method, right.finding(voter, watched, 1));
     expect_only(OrderKind::vouch, Offence::mistaken, watched);
     proposed_.clear();
     stand_on({earlier(OrderKind::vouch, watched)});
     const RoundOfValues wrong = certify(12, -1);
-    for (const std::uint32_t juror : {1u, 2u})
-        say(juror, finding_method, wrong.finding(juror, watched, 1));
+    for (const std::uint32_t voter : {1u, 2u})
+        say(voter, finding_method, wrong.finding(voter, watched, 1));
     expect_only(OrderKind::ban, Offence::wrong_gradient, watched);
 }
 
@@ -194,10 +194,10 @@ TEST_F(ValidatorsTest, who_answers_no_check_is_put_on_probation_by_several_who_s
         rounds.push_back(certify(step, 1));
         // The other two answer everything; with this peer, which is drawn as well, nobody is
         // strict.
-        for (const std::uint32_t juror : {1u, 2u})
+        for (const std::uint32_t voter : {1u, 2u})
             for (std::uint32_t target = 0; target < 4; ++target)
-                if (target != juror)
-                    say(juror, finding_method, rounds.back().finding(juror, target, 1));
+                if (target != voter)
+                    say(voter, finding_method, rounds.back().finding(voter, target, 1));
     }
     EXPECT_TRUE(proposed_.empty());  // our word alone
     for (const RoundOfValues& round : rounds) say(1, silence_method, round.testimony(1, watched));

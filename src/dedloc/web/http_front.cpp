@@ -12,7 +12,7 @@ namespace dedloc::web {
 namespace {
 
 constexpr int keep_alive_s = 1;
-constexpr int read_patience_s = 2;
+constexpr int read_timeout_s = 2;
 constexpr std::size_t waiting_connections_max = 32;
 constexpr const char* content_policy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -82,8 +82,8 @@ std::string own_host_name() {
 void set_up_http(httplib::Server& http, std::size_t body_bytes_max, const std::string& frames) {
     http.new_task_queue = [] { return new ConnectionThreads; };
     http.set_keep_alive_timeout(keep_alive_s);
-    http.set_read_timeout(read_patience_s);
-    http.set_write_timeout(write_patience_s);
+    http.set_read_timeout(read_timeout_s);
+    http.set_write_timeout(write_timeout_s);
     http.set_payload_max_length(body_bytes_max);
     http.set_tcp_nodelay(true);
     // Not SO_REUSEPORT, with which a second server would take half of the first one's requests.

@@ -9,7 +9,7 @@
 // Only for files that see httplib (CMakeLists.txt): it is large, and has macros that all must set.
 //
 // Limits: connections_max connections at once; what comes beyond them waits in the system's queue.
-// A reader that takes nothing for write_patience_s is let go. Thread: the owner's.
+// A reader that takes nothing for write_timeout_s is let go. Thread: the owner's.
 
 #pragma once
 #include <httplib.h>
@@ -22,7 +22,7 @@
 namespace dedloc::web {
 
 inline constexpr std::size_t connections_max = 96;
-inline constexpr int write_patience_s = 3;
+inline constexpr int write_timeout_s = 3;
 inline constexpr const char* json_type = "application/json; charset=utf-8";
 
 // `frames`: pages that may show ours within them, as a Content-Security-Policy names them.

@@ -18,9 +18,9 @@ void MeasuredTraffic::add(WallSeconds now, const std::vector<Carried>& carried) 
     const bool is_near =
         count >= 2 && seen_[count - 1].time - seen_[count - 2].time < traffic_look_s;
     if (is_near) seen_.pop_back();
-    Seen look{.time = now, .peers = {}};
-    for (const Carried& one : carried) look.peers.emplace(one.peer, one);
-    seen_.push_back(std::move(look));
+    Seen snapshot{.time = now, .peers = {}};
+    for (const Carried& one : carried) snapshot.peers.emplace(one.peer, one);
+    seen_.push_back(std::move(snapshot));
     while (seen_.size() > traffic_looks_max ||
            (seen_.size() > 2 && now - seen_[1].time >= traffic_window_s))
         seen_.pop_front();
@@ -31,10 +31,10 @@ std::vector<std::pair<PeerId, MeasuredTraffic::Moved>> MeasuredTraffic::moved() 
     if (seen_.size() < 2) return all;
     const Seen& newest = seen_.back();
     for (const auto& [peer, now] : newest.peers)
-        for (const Seen& look : seen_) {
-            const auto before = look.peers.find(peer);
-            if (before == look.peers.end()) continue;
-            const double seconds = newest.time - look.time;
+        for (const Seen& snapshot : seen_) {
+            const auto before = snapshot.peers.find(peer);
+            if (before == snapshot.peers.end()) continue;
+            const double seconds = newest.time - snapshot.time;
             if (seconds > 0)
                 all.emplace_back(
                     peer,

@@ -16,7 +16,7 @@ std::string text_of_a_run() {
     RunStore store(testing::facts());
     for (std::uint64_t step = 1; step <= 4; ++step) store.record(testing::step_event(step));
     store.record(testing::event_of(1003, events::Evaluated{.step = 4, .accuracy = 0.5, .loss = 1}));
-    store.update(testing::look_at({testing::status_of(1, computing)}, 1003));
+    store.update(testing::snapshot_of({testing::status_of(1, computing)}, 1003));
     return metrics_text(store.sums());
 }
 

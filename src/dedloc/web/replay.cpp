@@ -58,12 +58,12 @@ struct Replay::State {
 
 void Replay::State::tell() {
     model.update({}, place.at);
-    Look look;
-    look.view = model.view();
-    look.now = place.at;
-    look.replay = place;
-    look.sheets = sheets.until(step);
-    store.update(std::move(look));
+    RunSnapshot snapshot;
+    snapshot.view = model.view();
+    snapshot.now = place.at;
+    snapshot.replay = place;
+    snapshot.sheets = sheets.until(step);
+    store.update(std::move(snapshot));
 }
 
 void Replay::State::show_until(WallSeconds at) {

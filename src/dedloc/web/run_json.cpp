@@ -67,7 +67,7 @@ std::size_t present_by_events(const RunStore::State& state) {
 }
 
 Json progress_of(const RunStore::State& state) {
-    const monitor::RunView& view = state.look.view;
+    const monitor::RunView& view = state.snapshot.view;
     const auto& step = state.last_step;
     const bool replayed = state.facts.mode == Mode::replay;
     const auto& loss = state.series.find("loss");
@@ -143,7 +143,7 @@ double certified_of(const RunStore::State& state, const PeerId& peer) {
 Json peer_of(const RunStore::State& state,
              const monitor::PeerView& peer,
              const membership::Status* status) {
-    const monitor::RunView& view = state.look.view;
+    const monitor::RunView& view = state.snapshot.view;
     Json json{
         {"id", peer.id.text()},
         {"name", peer.name},
@@ -225,8 +225,8 @@ Json ledger_of(const RunStore::State& state) {
 }
 
 Json experts_of(const RunStore::State& state) {
-    if (!state.look.grid) return nullptr;
-    const experts::GridSeen& seen = *state.look.grid;
+    if (!state.snapshot.grid) return nullptr;
+    const experts::GridSeen& seen = *state.snapshot.grid;
     Json servers = Json::array();
     for (const experts::ServerSeen& server : seen.servers)
         servers.push_back({{"id", server.server.text()},
@@ -349,33 +349,34 @@ Json json_of(const ReplayAt& at) {
 }
 
 Json run_json_of(const RunStore::State& state) {
-    const Look& look = state.look;
+    const RunSnapshot& snapshot = state.snapshot;
     Json json{{"api", 1},
               {"version", state.facts.version},
               {"mode", std::string(to_string(state.facts.mode))},
-              {"now", look.now},
+              {"now", snapshot.now},
               {"started", state.facts.started},
               {"run", facts_of(state.facts)},
               {"us", id_or_null(state.facts.us)},
               {"may", state.facts.may},
-              {"paused", look.paused},
-              {"caps", {{"up_mbit", look.up_mbit}, {"down_mbit", look.down_mbit}}},
+              {"paused", snapshot.paused},
+              {"caps", {{"up_mbit", snapshot.up_mbit}, {"down_mbit", snapshot.down_mbit}}},
               {"progress", progress_of(state)},
-              {"protection", look.view.protection},
+              {"protection", snapshot.view.protection},
               {"why", state.why_json}};
     json["prompts"] = nullptr;
-    if (!look.sheets.empty())
-        json["prompts"] = {{"steps", look.sheets.pictures}, {"texts", look.sheets.texts}};
-    json["replay"] = look.replay ? json_of(*look.replay) : Json(nullptr);
+    if (!snapshot.sheets.empty())
+        json["prompts"] = {{"steps", snapshot.sheets.pictures}, {"texts", snapshot.sheets.texts}};
+    json["replay"] = snapshot.replay ? json_of(*snapshot.replay) : Json(nullptr);
     return json;
 }
 
 Json peers_json_of(const RunStore::State& state) {
     std::map<PeerId, const membership::Status*> statuses;
-    for (const membership::Status& status : state.look.statuses) statuses[status.peer] = &status;
+    for (const membership::Status& status : state.snapshot.statuses)
+        statuses[status.peer] = &status;
     Json peers = Json::array();
     std::set<PeerId> shown;
-    for (const monitor::PeerView& peer : state.look.view.peers) {
+    for (const monitor::PeerView& peer : state.snapshot.view.peers) {
         if (peers.size() == membership::peers_max) break;
         const auto status = statuses.find(peer.id);
         peers.push_back(peer_of(state, peer, status == statuses.end() ? nullptr : status->second));
@@ -426,7 +427,7 @@ Json rounds_json_of(const RunStore::State& state) {
 
 Json flows_json_of(const RunStore::State& state) {
     Json lines = Json::array();
-    for (const membership::Status& status : state.look.statuses)
+    for (const membership::Status& status : state.snapshot.statuses)
         lines.push_back({{"peer", status.peer.text()},
                          {"up_bytes_per_s", number_or_null(status.upload_bytes_per_s)},
                          {"down_bytes_per_s", number_or_null(status.download_bytes_per_s)}});

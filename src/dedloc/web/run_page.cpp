@@ -64,14 +64,14 @@ void RunPage::read_history(std::string directory) {
     });
 }
 
-void RunPage::update(Look look) {
+void RunPage::update(RunSnapshot snapshot) {
     const double now = steady_seconds_of_page();
     if (!sheets_folder_.empty() && now - sheets_at_ >= sheets_look_s) {
         sheets_at_ = now;
         sheets_ = sheets_in(sheets_folder_);
     }
-    look.sheets = sheets_;
-    store_->update(std::move(look));
+    snapshot.sheets = sheets_;
+    store_->update(std::move(snapshot));
 }
 
 }  // namespace dedloc::web

@@ -36,7 +36,7 @@ class RunPage {
     RunStore& store() { return *store_; }
     std::string address() const { return server_->address(); }
     // Fills in which sheets there are.
-    void update(Look look);
+    void update(RunSnapshot snapshot);
     // Viewers are told that nothing more comes, and why.
     void end(std::string reason) { store_->end(std::move(reason)); }
 

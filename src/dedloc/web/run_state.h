@@ -48,7 +48,7 @@ struct RunStore::State {
     bool over = false;
     std::string end_reason;
 
-    Look look;
+    RunSnapshot snapshot;
     MeasuredTraffic traffic;
     std::uint64_t events_count = 0;
     std::deque<NumberedEvent> events;

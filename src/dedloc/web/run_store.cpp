@@ -212,21 +212,22 @@ void RunStore::record(const events::Event& event) {
     ++state_->inbox_lost;
 }
 
-void RunStore::update(Look look) {
+void RunStore::update(RunSnapshot snapshot) {
     State& s = *state_;
     {
         const std::lock_guard lock(s.mutex);
         s.take_in();
         ++s.tick;
-        for (const membership::Status& status : look.statuses) {
+        for (const membership::Status& status : snapshot.statuses) {
             s.names.set_name(status.peer, status.name);
             std::deque<Stretch>& stretches = s.timeline[status.peer];
             if (stretches.empty() || stretches.back().phase != status.phase) {
-                if (!stretches.empty()) stretches.back().to = look.now;
+                if (!stretches.empty()) stretches.back().to = snapshot.now;
                 if (!stretches.empty()) stretches.back().tick = s.tick;
-                stretches.push_back({.from = look.now, .to = look.now, .phase = status.phase});
+                stretches.push_back(
+                    {.from = snapshot.now, .to = snapshot.now, .phase = status.phase});
             }
-            stretches.back().to = look.now;
+            stretches.back().to = snapshot.now;
             stretches.back().tick = s.tick;
             keep_newest(stretches, stretches_max);
         }
@@ -234,8 +235,8 @@ void RunStore::update(Look look) {
         while (s.timeline.size() > membership::peers_max)
             s.timeline.erase(std::ranges::min_element(
                 s.timeline, {}, [](const auto& entry) { return entry.second.back().to; }));
-        if (!look.carried.empty()) s.traffic.add(look.now, look.carried);
-        s.look = std::move(look);
+        if (!snapshot.carried.empty()) s.traffic.add(snapshot.now, snapshot.carried);
+        s.snapshot = std::move(snapshot);
         s.changed();
     }
     s.news.notify_all();
@@ -258,7 +259,7 @@ void RunStore::reset() {
     {
         const std::lock_guard lock(s.mutex);
         s.take_in();
-        s.look = {};
+        s.snapshot = {};
         s.traffic = {};
         s.events_count = 0;
         s.events.clear();
@@ -412,18 +413,18 @@ RunStore::Sums RunStore::sums() {
     const std::lock_guard lock(state_->mutex);
     const State& s = *state_;
     Sums sums{.facts = s.facts,
-              .view = s.look.view,
+              .view = s.snapshot.view,
               .last = s.last_step,
               .last_at = s.rounds.empty() ? 0 : s.rounds.back().time,
               .evaluated = s.evaluated,
               .steps = s.steps_seen,
               .samples = s.samples_seen,
               .seconds = s.seconds_seen,
-              .up_mbit = s.look.up_mbit,
-              .down_mbit = s.look.down_mbit,
-              .paused = s.look.paused,
+              .up_mbit = s.snapshot.up_mbit,
+              .down_mbit = s.snapshot.down_mbit,
+              .paused = s.snapshot.paused,
               .events = s.kinds,
-              .statuses = s.look.statuses};
+              .statuses = s.snapshot.statuses};
     sums.banned = static_cast<std::size_t>(std::ranges::count_if(
         s.notes, [](const auto& entry) { return entry.second.order.has_value(); }));
     return sums;

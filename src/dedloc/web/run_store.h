@@ -72,7 +72,7 @@ struct ReplayAt {
 };
 
 // The run at one moment, as its owner sees it.
-struct Look {
+struct RunSnapshot {
     monitor::RunView view{};
     std::vector<membership::Status> statuses{};
     WallSeconds now = 0;
@@ -91,7 +91,7 @@ class RunStore final : public events::EventSink {
     ~RunStore() override;
 
     void record(const events::Event& event) override;
-    void update(Look look);
+    void update(RunSnapshot snapshot);
     // Contributions of steps before this process, from certificates on disk.
     void add_history(const monitor::RunHistory& history);
     // Forgets all but the facts: a replay begins anew.

@@ -12,8 +12,8 @@ namespace {
 using nlohmann::json;
 using testing::event_of;
 using testing::facts;
-using testing::look_at;
 using testing::peer;
+using testing::snapshot_of;
 using testing::status_of;
 using testing::step_event;
 
@@ -23,7 +23,7 @@ TEST(RunStore, tells_the_numbers_of_the_event_log) {
     RunStore store(facts());
     for (std::uint64_t step = 1; step <= 3; ++step) store.record(step_event(step));
     store.record(event_of(1002, events::Evaluated{.step = 3, .accuracy = 0.875, .loss = 0.25}));
-    store.update(look_at({status_of(1, computing), status_of(2, averaging)}, 1002));
+    store.update(snapshot_of({status_of(1, computing), status_of(2, averaging)}, 1002));
 
     const json run = json::parse(store.run_json());
     EXPECT_EQ(run["mode"], "peer");
@@ -64,7 +64,7 @@ TEST(RunStore, rounds_have_their_parts_and_whom_the_leader_waited_for) {
                                            .last_s = 0.75}));
     store.record(step_event(1));
     store.record(step_event(2));
-    store.update(look_at({}, 1001));
+    store.update(snapshot_of({}, 1001));
     const json rounds = json::parse(store.rounds_json())["rounds"];
     ASSERT_EQ(rounds.size(), 2u);
     EXPECT_EQ(rounds[0]["waited_for"], peer(2).text());
@@ -77,10 +77,11 @@ TEST(RunStore, rounds_have_their_parts_and_whom_the_leader_waited_for) {
 TEST(RunStore, what_connections_carried_is_told_beside_the_certificates_flows) {
     RunStore store(testing::facts());
     for (const double second : {0, 2, 4}) {
-        Look look = testing::look_at({testing::status_of(2, computing)}, 1000 + second);
+        RunSnapshot snapshot =
+            testing::snapshot_of({testing::status_of(2, computing)}, 1000 + second);
         const auto bytes = static_cast<std::uint64_t>(second * 1000);
-        look.carried = {{testing::peer(2), bytes, 3 * bytes}, {testing::peer(3), 0, 0}};
-        store.update(std::move(look));
+        snapshot.carried = {{testing::peer(2), bytes, 3 * bytes}, {testing::peer(3), 0, 0}};
+        store.update(std::move(snapshot));
     }
     const json flows = json::parse(store.flows_json());
     ASSERT_EQ(flows["flows"].size(), 2u);  // nothing went between peer 3 and us
@@ -104,7 +105,7 @@ TEST(RunStore, the_ledger_and_flows_are_the_certificates_not_what_peers_say) {
                      {.step = 5, .time = 950, .loss = {}, .shares = {{peer(2), 1e9}}}};
     store.record(event_of(1000, events::PersonSeen{.person = "Anna"}, peer(2)));
     for (std::uint64_t step = 5; step <= 6; ++step) store.record(step_event(step));
-    store.update(look_at({status_of(1, computing), status_of(2, computing)}, 1003));
+    store.update(snapshot_of({status_of(1, computing), status_of(2, computing)}, 1003));
     store.add_history(earlier);  // its step 5 was counted already
 
     const json peers = json::parse(store.peers_json());
@@ -135,7 +136,7 @@ TEST(RunStore, peers_have_their_last_trouble_and_a_banned_one_stays_in_sight) {
         events::OrderGiven{
             .order = "banned", .offence = "a wrong gradient", .evidence = "ab12", .about_us = 0},
         peer(3)));
-    store.update(look_at({status_of(1, computing), status_of(2, computing)}, 1003));
+    store.update(snapshot_of({status_of(1, computing), status_of(2, computing)}, 1003));
     json peers = json::parse(store.peers_json())["peers"];
     ASSERT_EQ(peers.size(), 3u);
     EXPECT_EQ(peers[1]["last_error"]["kind"], "owner_failed");
@@ -145,20 +146,20 @@ TEST(RunStore, peers_have_their_last_trouble_and_a_banned_one_stays_in_sight) {
     EXPECT_EQ(peers[2]["order"]["evidence"], "ab12");
     EXPECT_EQ(store.sums().banned, 1u);
     store.record(event_of(1004, events::OrderEnded{.order = "banned"}, peer(3)));
-    store.update(look_at({status_of(1, computing), status_of(2, computing)}, 1005));
+    store.update(snapshot_of({status_of(1, computing), status_of(2, computing)}, 1005));
     EXPECT_EQ(json::parse(store.peers_json())["peers"].size(), 2u);
 }
 
 TEST(RunStore, the_timeline_grows_by_stretches_and_tells_what_is_new) {
     RunStore store(facts());
     std::uint64_t tick = 0;
-    store.update(look_at({status_of(1, computing)}, 1000));
-    store.update(look_at({status_of(1, computing)}, 1001));
-    store.update(look_at({status_of(1, averaging)}, 1002));
+    store.update(snapshot_of({status_of(1, computing)}, 1000));
+    store.update(snapshot_of({status_of(1, computing)}, 1001));
+    store.update(snapshot_of({status_of(1, averaging)}, 1002));
     json all = json::parse(store.timeline_json(tick))[peer(1).text()];
     EXPECT_EQ(all, json::parse(R"([[1000.0,1002.0,"computing"],[1002.0,1002.0,"averaging"]])"));
     EXPECT_EQ(store.timeline_json(tick), "");
-    store.update(look_at({status_of(1, averaging)}, 1003));
+    store.update(snapshot_of({status_of(1, averaging)}, 1003));
     all = json::parse(store.timeline_json(tick))[peer(1).text()];
     EXPECT_EQ(all, json::parse(R"([[1002.0,1003.0,"averaging"]])"));
 }
@@ -177,10 +178,11 @@ TEST(RunStore, an_hour_more_does_not_grow_it) {
         store.record(event_of(1000 + 0.5 * static_cast<double>(step),
                               events::InputRefused{},
                               peer(static_cast<std::uint8_t>(step % 200))));
-        auto look = look_at({status_of(1, step % 2 ? computing : averaging),
-                             status_of(static_cast<std::uint8_t>(2 + step % 100), computing)},
-                            1000 + 0.5 * static_cast<double>(step));
-        store.update(std::move(look));
+        auto snapshot =
+            snapshot_of({status_of(1, step % 2 ? computing : averaging),
+                         status_of(static_cast<std::uint8_t>(2 + step % 100), computing)},
+                        1000 + 0.5 * static_cast<double>(step));
+        store.update(std::move(snapshot));
         if (step == 7200) after_an_hour = all_bytes();
     }
     EXPECT_LT(all_bytes(), after_an_hour * 11 / 10);  // numbers have more digits
@@ -198,7 +200,7 @@ TEST(RunStore, an_owner_that_looks_too_seldom_loses_events_and_not_their_count) 
     RunStore store(facts());
     for (std::uint64_t step = 1; step <= inbox_events_max + 10; ++step)
         store.record(step_event(step));
-    store.update(look_at({}, 2000));
+    store.update(snapshot_of({}, 2000));
     const RunStore::Events kept = store.events_after(0, 1u << 20);
     EXPECT_EQ(kept.newest, inbox_events_max + 10);
     EXPECT_EQ(json::parse(kept.events.back().json)["step"], inbox_events_max + 10);
@@ -209,7 +211,7 @@ TEST(RunStore, a_long_event_is_cut_and_stays_json) {
     events::Event event = event_of(1001, events::PeerJoined{.name = std::string(100'000, 'x')});
     event.text = std::string(100'000, '"') + "\n\xff";
     store.record(event);
-    store.update(look_at({}, 1002));
+    store.update(snapshot_of({}, 1002));
     const RunStore::Events kept = store.events_after(0, 10);
     ASSERT_EQ(kept.events.size(), 1u);
     EXPECT_LT(kept.events[0].json.size(), event_bytes_max);

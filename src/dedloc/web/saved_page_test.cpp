@@ -28,7 +28,7 @@ TEST(SavedPage, it_has_what_the_store_knows_and_asks_nothing_of_anybody) {
     events::Event hostile = testing::event_of(1003, events::PeerLost{}, testing::peer(2));
     hostile.text = "</script><script>alert(1)</script>";
     store.record(hostile);
-    store.update(testing::look_at({testing::status_of(1, membership::Phase::computing)}, 1004));
+    store.update(testing::snapshot_of({testing::status_of(1, membership::Phase::computing)}, 1004));
     const std::string page = saved_page(store);
 
     const json told = json::parse(script(page, R"(id="saved")"));

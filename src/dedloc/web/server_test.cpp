@@ -37,7 +37,7 @@ class ServerTest : public ::testing::Test {
         token_ = token_in(server_->address());
     }
 
-    void look() { store_.update(testing::look_at({testing::status_of(1, computing)}, 1002)); }
+    void look() { store_.update(testing::snapshot_of({testing::status_of(1, computing)}, 1002)); }
     httplib::Client client() const { return httplib::Client("127.0.0.1", server_->port()); }
     httplib::Headers with_token() const { return {{"Authorization", "Bearer " + token_}}; }
     // 0: no answer.

@@ -22,7 +22,7 @@ struct Sheets {
     std::vector<std::uint64_t> pictures{};  // steps, in order
     std::vector<std::uint64_t> texts{};
 
-    // Those that there were at a step.
+    // The sheets that there were at a step.
     Sheets until(std::uint64_t step) const;
     bool empty() const { return pictures.empty() && texts.empty(); }
 };

@@ -19,7 +19,7 @@ std::size_t count_of(const std::string& text, std::string_view part) {
 void advance(RunStore& store, std::uint64_t first, std::uint64_t last) {
     for (std::uint64_t step = first; step <= last; ++step) store.record(testing::step_event(step));
     store.update(
-        testing::look_at({testing::status_of(1, computing)}, 1000 + static_cast<double>(last)));
+        testing::snapshot_of({testing::status_of(1, computing)}, 1000 + static_cast<double>(last)));
 }
 
 TEST(EventStream, begins_with_the_run_and_brings_each_event_once) {
@@ -79,7 +79,7 @@ TEST(EventStream, tells_a_slow_viewer_of_the_gap) {
     EXPECT_EQ(count_of(text, "event: event\n"), stream_events_max);
     std::size_t rest = 0;
     for (int i = 0; i < 20; ++i) {
-        store.update(testing::look_at({}, 4000 + i));
+        store.update(testing::snapshot_of({}, 4000 + i));
         rest += count_of(stream.take(2 + i), "event: event\n");
     }
     EXPECT_EQ(rest, kept_events_max - stream_events_max);

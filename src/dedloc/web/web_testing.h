@@ -77,14 +77,14 @@ inline membership::Status status_of(std::uint8_t number, membership::Phase phase
 }
 
 // The view of those statuses, as a peer's main thread makes it.
-inline Look look_at(const std::vector<membership::Status>& statuses, WallSeconds now) {
+inline RunSnapshot snapshot_of(const std::vector<membership::Status>& statuses, WallSeconds now) {
     monitor::RunModel model(facts().run, peer(1), 1000);
     model.update(statuses, now);
-    Look look;
-    look.view = model.view();
-    look.statuses = statuses;
-    look.now = now;
-    return look;
+    RunSnapshot snapshot;
+    snapshot.view = model.view();
+    snapshot.statuses = statuses;
+    snapshot.now = now;
+    return snapshot;
 }
 
 }  // namespace dedloc::web::testing

@@ -52,8 +52,8 @@ struct ExpertRequest {
     std::string uid;
     std::vector<RuntimeTensor> tensors;
     Bytes metadata;
-    std::uint64_t request_id = 0;   // ours: one that is repeated is answered again, not done again
-    std::uint64_t patience_ms = 0;  // ours: the caller gives up after that; 0: not said
+    std::uint64_t request_id = 0;  // ours: one that is repeated is answered again, not done again
+    std::uint64_t timeout_ms = 0;  // ours: the caller gives up after that; 0: not said
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -61,7 +61,7 @@ struct ExpertRequest {
         visit(2, self.tensors, expert_tensors_max);
         visit(3, self.metadata);
         visit(101, self.request_id);
-        visit(102, self.patience_ms);
+        visit(102, self.timeout_ms);
     }
 };
 

@@ -18,7 +18,7 @@ Bytes with_length_prefix(ByteView message) {
     return bytes;
 }
 
-Ok LengthPrefixReader::take_header_byte(std::uint8_t byte) {
+Ok LengthPrefixReader::receive_header_byte(std::uint8_t byte) {
     header_.push_back(byte);
     if (byte >= 0x80) {
         if (header_.size() < varint_bytes_max) return {};
@@ -43,7 +43,7 @@ Result<std::size_t> LengthPrefixReader::feed(ByteView bytes) {
         return make_error(ErrorKind::peer_broke_protocol, "the stream was given up before");
     std::size_t taken = 0;
     while (!complete_ && !size_known_ && taken < bytes.size()) {
-        if (Ok status = take_header_byte(bytes[taken++]); !status) {
+        if (Ok status = receive_header_byte(bytes[taken++]); !status) {
             failed_ = true;
             return std::move(status).error();
         }

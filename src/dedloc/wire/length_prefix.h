@@ -33,7 +33,7 @@ class LengthPrefixReader {
     bool in_the_middle() const { return !complete_ && (!header_.empty() || size_known_); }
 
   private:
-    Ok take_header_byte(std::uint8_t byte);
+    Ok receive_header_byte(std::uint8_t byte);
 
     std::size_t bytes_max_;
     Bytes header_;  // of the length, while it is not complete

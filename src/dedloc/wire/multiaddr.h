@@ -94,7 +94,7 @@ class Multiaddr {
     std::vector<MultiaddrPart> parts_;
 };
 
-// Those of a message's addresses that can be read; the others are left out.
+// The addresses of a message that can be read; the others are left out.
 std::vector<Multiaddr> known_multiaddrs(const std::vector<Bytes>& addresses);
 
 }  // namespace dedloc::wire

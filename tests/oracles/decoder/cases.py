@@ -77,7 +77,7 @@ def compare_model(tools: Tools, name: str, model: torch.nn.Module) -> str:
     ours = load_file(out)
     theirs = model(input_ids=batch["ids"], labels=batch["ids"])
     theirs.loss.backward()
-    # Theirs is the mean of a token that is predicted, ours of a place in the row.
+    # The reference loss is the mean of a token that is predicted, ours of a place in the row.
     scale = batch["ids"].shape[1] / (batch["labels"] >= 0).sum().item()
     worst = {"logits": apart(ours["logits"], theirs.logits),
              "loss": abs(ours["loss"].item() * scale - theirs.loss.item())}

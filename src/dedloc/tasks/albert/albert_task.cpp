@@ -379,7 +379,7 @@ Result<std::shared_ptr<const TrainingTask>> make_albert(const run::TaskConfig& c
     ExpertsOfTask experts;
     if (config.kind == moe_albert_kind_name) {
         DEDLOC_TRY(experts.mixture, mixture_options(config));
-        experts.mixture->nobody_max = options.experts_patience;
+        experts.mixture->nobody_max = options.experts_timeout;
         experts.node = options.node;
         if (options.node) options.node->join_table();
     }

@@ -141,7 +141,7 @@ class HandLabelledSentences : public testing::Test {
     std::int64_t number_of(const std::string& label) const {
         return std::ranges::find(names_, label) - names_.begin();
     }
-    // They are those of seqeval, to 1e-9.
+    // The scores are those of seqeval, to 1e-9.
     static void expect_scores(const text::EntityScore& score, const nlohmann::json& golden) {
         EXPECT_NEAR(score.total().f1(), golden.at("f1").get<double>(), 1e-9);
         EXPECT_NEAR(score.total().precision(), golden.at("precision").get<double>(), 1e-9);

@@ -108,7 +108,8 @@ Ok check_same_model(const DecoderConfig& run, const DecoderConfig& folder) {
     DEDLOC_TRY_VOID(other("language_model.norm_epsilon", run.norm_epsilon, folder.norm_epsilon));
     DEDLOC_TRY_VOID(other("language_model.tied", run.tied, folder.tied));
     if (run.family == DecoderFamily::llama) {
-        // Their number costs nothing: a shorter context than the published one is allowed.
+        // The number of positions costs nothing: a shorter context than the published one is
+        // allowed.
         return other("language_model.rope_base", run.rope_base, folder.rope_base);
     }
     return other("language_model.positions", run.positions, folder.positions);

@@ -158,7 +158,7 @@ Result<std::shared_ptr<const TrainingTask>> make_moe_classifier(const run::TaskC
                           config.model,
                           config.data);
     DEDLOC_TRY(experts::MixtureOptions mixture, mixture_options(config));
-    mixture.nobody_max = options.experts_patience;
+    mixture.nobody_max = options.experts_timeout;
     DEDLOC_TRY(std::string device, torch_bridge::choose_device(options.device));
     torch_bridge::set_compute_threads(options.threads_count);
     const std::string directory =

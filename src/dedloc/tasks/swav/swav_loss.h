@@ -1,7 +1,7 @@
 // SwAV's loss: each crop predicts to which prototypes the other crops of its picture were assigned,
 // with assignments that spread a batch equally over the prototypes (Sinkhorn).
 //
-// It couples the samples of a batch, so the batch is the unit that can be recomputed: a run's
+// The loss couples the samples of a batch, so the batch is the unit that can be recomputed: a run's
 // batch.micro must be a number. Sums of the assignment are in double precision.
 //
 // Source: Caron et al. 2006.09882; the operations are those of vissl 0.1.6 (swav_loss.py), to which

@@ -204,7 +204,7 @@ TEST_F(TextToImageTaskTest, says_what_is_wrong_with_the_folder) {
     const images::TemporaryFolder missing;
     write_pictures(missing, R"({"file": "nowhere.png", "caption": "a ghost"})");
     EXPECT_NE(sentence(missing).find("nowhere.png"), std::string::npos) << sentence(missing);
-    // One that cannot be read is left out, and the run goes on.
+    // A picture that cannot be read is left out, and the run goes on.
     const images::TemporaryFolder damaged;
     write_pictures(damaged, R"({"file": "cut.jpg", "caption": "red left"})");
     Bytes jpeg = images::encode_jpeg(patch(0, 0));

@@ -1,7 +1,7 @@
 // A TorchScript file as an archive: which entries it has, read strictly before libtorch sees it.
 //
-// It is a zip file of one folder: code/….py (TorchScript's own language, packed), data.pkl and
-// constants.pkl (what there is in the modules), data/N and constants/N (numbers of tensors).
+// The archive is a zip file of one folder: code/….py (TorchScript's own language, packed), data.pkl
+// and constants.pkl (what there is in the modules), data/N and constants/N (numbers of tensors).
 // libtorch reads it with another reader, so nothing is let through that two readers may see
 // differently: names that are there twice (in whatever case), bytes behind the end, entries that
 // lie about their size, damaged ones (libtorch's reader looks at no checksum), other folders or

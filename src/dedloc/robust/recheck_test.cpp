@@ -1,4 +1,4 @@
-#include "dedloc/robust/cases.h"
+#include "dedloc/robust/recheck.h"
 
 #include <gtest/gtest.h>
 
@@ -19,87 +19,87 @@ std::vector<Row> rows_about(float value) {
 const std::vector<Row> truth = rows_about(1);
 const std::vector<Row> lie = rows_about(-1000);
 
-std::set<PeerId> jurors(std::uint8_t count) {
+std::set<PeerId> eligible_peers(std::uint8_t count) {
     std::set<PeerId> all;
     for (std::uint8_t i = 1; i <= count; ++i) all.insert(peer(i));
     return all;
 }
 
-Case case_about(const std::vector<Row>& rows, std::uint8_t count = 6) {
-    return Case(rows, peer(1), jurors(count), 2e-3);
+Recheck recheck_about(const std::vector<Row>& rows, std::uint8_t count = 6) {
+    return Recheck(rows, peer(1), eligible_peers(count), 2e-3);
 }
 
 TEST(Cases, OneValidatorThatAgreesClosesIt) {
-    Case one = case_about(truth);
-    EXPECT_EQ(one.ruling(2), Ruling::open);
+    Recheck one = recheck_about(truth);
+    EXPECT_EQ(one.result(2), RecheckResult::open);
     EXPECT_TRUE(one.add(peer(1), rows_about(1.0001f)).has_value());
-    EXPECT_EQ(one.ruling(2), Ruling::right);
+    EXPECT_EQ(one.result(2), RecheckResult::right);
     EXPECT_TRUE(one.guilty().empty());
 }
 
 TEST(Cases, OneAccusationBansNobodyButCallsTheOthers) {
-    Case one = case_about(lie);
+    Recheck one = recheck_about(lie);
     (void)one.add(peer(1), truth);
-    EXPECT_EQ(one.ruling(2), Ruling::disputed);
+    EXPECT_EQ(one.result(2), RecheckResult::disputed);
 }
 
 TEST(Cases, TwoThatAgreeWithEachOtherConvictTheAuthor) {
-    Case one = case_about(lie);
+    Recheck one = recheck_about(lie);
     (void)one.add(peer(1), truth);
     (void)one.add(peer(2), rows_about(1.0001f));
-    EXPECT_EQ(one.ruling(2), Ruling::author_guilty);
+    EXPECT_EQ(one.result(2), RecheckResult::author_guilty);
     EXPECT_EQ(one.witnesses(2), (std::vector<PeerId>{peer(1), peer(2)}));
 }
 
 TEST(Cases, AGradientTimesOneAndAHalfIsFound) {
-    Case one = case_about(rows_about(1.5f));
+    Recheck one = recheck_about(rows_about(1.5f));
     (void)one.add(peer(1), truth);
     (void)one.add(peer(2), truth);
-    EXPECT_EQ(one.ruling(2), Ruling::author_guilty);
+    EXPECT_EQ(one.result(2), RecheckResult::author_guilty);
 }
 
 TEST(Cases, ALoneAccuserIsConvictedByThoseWhoFindTheAuthorRight) {
-    Case one = case_about(truth);
+    Recheck one = recheck_about(truth);
     (void)one.add(peer(1), lie);
     (void)one.add(peer(2), truth);
-    EXPECT_EQ(one.ruling(2), Ruling::disputed);
+    EXPECT_EQ(one.result(2), RecheckResult::disputed);
     (void)one.add(peer(3), truth);
-    EXPECT_EQ(one.ruling(2), Ruling::accuser_guilty);
+    EXPECT_EQ(one.result(2), RecheckResult::accuser_guilty);
     EXPECT_EQ(one.guilty(), (std::vector<PeerId>{peer(1)}));
     EXPECT_EQ(one.witnesses(2), (std::vector<PeerId>{peer(2), peer(3)}));
 }
 
 TEST(Cases, WhereNoTwoAgreeNobodyIsConvicted) {
-    Case one = case_about(rows_about(1), 3);
+    Recheck one = recheck_about(rows_about(1), 3);
     (void)one.add(peer(1), rows_about(2));
     (void)one.add(peer(2), rows_about(3));
     (void)one.add(peer(3), rows_about(4));
-    EXPECT_EQ(one.ruling(2), Ruling::undecided);
+    EXPECT_EQ(one.result(2), RecheckResult::undecided);
     EXPECT_TRUE(one.witnesses(2).empty());
 }
 
 TEST(Cases, LiarsBelowAThirdCannotConvictAnHonestAuthor) {
     // Five of sixteen voters swear the same false rows.
-    Case one(truth, peer(1), jurors(15), 2e-3);
+    Recheck one(truth, peer(1), eligible_peers(15), 2e-3);
     const std::size_t needed = findings_needed(16);
     for (std::uint8_t liar = 1; liar <= 5; ++liar) (void)one.add(peer(liar), lie);
-    EXPECT_EQ(one.ruling(needed), Ruling::disputed);
+    EXPECT_EQ(one.result(needed), RecheckResult::disputed);
     for (std::uint8_t honest = 6; honest <= 15; ++honest) (void)one.add(peer(honest), truth);
-    EXPECT_EQ(one.ruling(needed), Ruling::accuser_guilty);
+    EXPECT_EQ(one.result(needed), RecheckResult::accuser_guilty);
     EXPECT_EQ(one.guilty().size(), 5u);
 }
 
 TEST(Cases, LiarsThatCoverForEachOtherDoNotHinderTheOthers) {
     // Seven attack; the six others of them find the author right.
-    Case one(lie, peer(15), jurors(15), 2e-3);
+    Recheck one(lie, peer(15), eligible_peers(15), 2e-3);
     for (std::uint8_t liar = 1; liar <= 5; ++liar) (void)one.add(peer(liar), lie);
     const std::size_t needed = findings_needed(16);
     for (std::uint8_t honest = 7; honest <= 15; ++honest) (void)one.add(peer(honest), truth);
-    EXPECT_EQ(one.ruling(needed), Ruling::author_guilty);
+    EXPECT_EQ(one.result(needed), RecheckResult::author_guilty);
 }
 
 TEST(Cases, TakeOneAnswerOfEachThatIsAskedAndNoOther) {
-    Case one = case_about(truth);
+    Recheck one = recheck_about(truth);
     EXPECT_FALSE(one.add(peer(77), truth).has_value());
     EXPECT_TRUE(one.add(peer(2), truth).has_value());
     EXPECT_TRUE(one.add(peer(2), truth).has_value());

@@ -1,5 +1,5 @@
-// Docket: orders that are to come into the next decisions, with their evidence; and, for a voter,
-// whether the evidence of those in another's decision proves them.
+// PendingOrders: orders that are to come into the next decisions, with their evidence; and, for a
+// voter, whether the evidence of those in another's decision proves them.
 //
 // A peer that has evidence keeps the order here and tells the voters, who look at it and keep it,
 // too: a leader that would rather not have it in its decision is followed by one that has. Orders
@@ -24,9 +24,9 @@
 namespace dedloc::averaging {
 
 inline constexpr std::size_t pending_max = 64;
-inline constexpr const char* charge_method = "/dedloc/round/1/charge";
+inline constexpr const char* order_method = "/dedloc/round/1/charge";
 
-struct Charge {
+struct ProposedOrder {
     robust::Order order;
     Bytes evidence;
 };
@@ -35,19 +35,19 @@ inline constexpr std::uint64_t eliminated_for_steps = 50;
 inline constexpr std::uint64_t withheld_for_steps = 20;  // of probation, if nobody vouches before
 
 // An order of the step that is open.
-Charge charge(const consensus::Base& base,
-              const PeerId& subject,
-              robust::OrderKind kind,
-              robust::Offence offence,
-              const Evidence& evidence);
+ProposedOrder propose_order(const consensus::Base& base,
+                            const PeerId& subject,
+                            robust::OrderKind kind,
+                            robust::Offence offence,
+                            const Evidence& evidence);
 
 // Collects what is known here of an order about `subject`, for a worker, which may not ask the
 // ledger.
-EvidenceContext evidence_context(const Environment& environment, const PeerId& subject = {});
+EvidenceContext evidence_context(const RoundEnvironment& environment, const PeerId& subject = {});
 
-class Docket final : public consensus::OrderJudge {
+class PendingOrders final : public consensus::OrderJudge {
   public:
-    Docket(const Environment& environment, EvidenceStore& store);
+    PendingOrders(const RoundEnvironment& environment, EvidenceStore& store);
 
     void start();
     Task<void> stop();
@@ -56,8 +56,8 @@ class Docket final : public consensus::OrderJudge {
     // A decision was accepted: what it settles is forgotten.
     void forget_settled();
     // Our own evidence: kept, and told to the voters.
-    void add(Charge charge);
-    // That of somebody else. Errors: peer_broke_protocol: it proves nothing.
+    void add(ProposedOrder proposed);
+    // Another peer's order. Errors: peer_broke_protocol: it proves nothing.
     Task<Result<void>> take(robust::Order order, PeerId from);
 
     // consensus::OrderJudge
@@ -70,31 +70,31 @@ class Docket final : public consensus::OrderJudge {
   private:
     // Evidence of one peer's offence proves nothing about another's.
     using Proved = std::tuple<PeerId, robust::OrderKind, robust::Offence, Digest>;
-    static Proved charged_by(const robust::Order& order) {
+    static Proved key_of(const robust::Order& order) {
         return {order.subject, order.kind, order.offence, order.evidence};
     }
 
-    Task<Result<Bytes>> on_charge(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_order(PeerId from, Bytes request);
     Task<void> add_vouch(robust::Order vouch);
     void tell_voters(const robust::Order& order);
     Task<void> tell(PeerId peer, Bytes message);
     // We must know of what we would propose ourselves what voters may take for granted.
     enum class Purpose { vote, proposal };
     Task<Result<void>> prove(robust::Order order, PeerId from, Purpose purpose);
-    // Those that were proved to other voters; what proves nothing to these is dropped.
+    // Orders that were proved to other voters; what proves nothing to these is dropped.
     Task<void> prove_again(std::vector<robust::Order> orders);
     bool keep(const robust::Order& order);
     void drop(const robust::Order& order);
-    void charge_falsely(const consensus::Base& base, robust::Orders& orders) const;
+    void propose_falsely(const consensus::Base& base, robust::Orders& orders) const;
 
-    const Environment& environment_;
+    const RoundEnvironment& environment_;
     EvidenceStore& store_;
     EvidenceRules rules_;
     std::vector<robust::Order> pending_;
     std::set<Proved> proved_;                  // looked at here, of the newest orders …
     std::vector<consensus::Voter> proved_by_;  // … while these voted
     Digest branch_;                            // that `pending_` is about
-    std::set<PeerId> charging_;
+    std::set<PeerId> proposing_;
     p2p::Handlers handlers_;
     runtime::Scope scope_;
 };

@@ -1,4 +1,4 @@
-// WatchPatience: how long `dedloc watch` goes on while nobody answers, and what it says then: that
+// WatchTimeout: how long `dedloc watch` goes on while nobody answers, and what it says then: that
 // the run is over, or that it is out of reach.
 //
 // A computer that slept, or a program that was stopped (Ctrl-Z), has heard nobody and is to blame
@@ -20,14 +20,14 @@ inline constexpr double watch_at_end_s = 20;     // so long that is remembered o
 inline constexpr double watch_gap_s = 2;         // between looks: we were not there
 inline constexpr double watch_after_gap_s = 60;  // connections need time to come back
 
-class WatchPatience {
+class WatchTimeout {
   public:
     enum class End { none, over, out_of_reach };
 
-    explicit WatchPatience(double now) : looked_(now) {}
+    explicit WatchTimeout(double now) : looked_(now) {}
 
     // `answered`: somebody is there; `at_end`: they stand where the run stops.
-    End look(double now, bool answered, bool at_end) {
+    End observe(double now, bool answered, bool at_end) {
         double passed = now - std::exchange(looked_, now);
         if (passed < 0 || passed > watch_gap_s) {  // also a clock that was set
             passed = 0;

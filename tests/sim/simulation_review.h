@@ -1,8 +1,8 @@
-// SimulationJudge: after a simulation, what the certified chains and the machines say together: did
-// steps keep their pace, did nobody step alone or open a branch without need, did everybody play
-// its own role, does the liar of a robust run end in the order that the rules name.
+// SimulationReview: after a simulation, what the certified chains and the machines say together:
+// did steps keep their pace, did nobody step alone or open a branch without need, did everybody
+// play its own role, does the liar of a robust run end in the order that the rules name.
 //
-// Checkers judge what peers say and do by itself; the judge also knows which machine was disturbed
+// Checkers judge what peers say and do by itself; the review also knows which machine was disturbed
 // when, and holds nobody to anything in that time. Violations go to the checkers, figures into the
 // result.
 //
@@ -21,13 +21,13 @@
 
 namespace dedloc::lab {
 
-class SimulationJudge {
+class SimulationReview {
   public:
-    SimulationJudge(const SimulationOptions& options,
-                    const SimRun& run,
-                    const Scenario& scenario,
-                    Checkers& checkers,
-                    SimulationResult& result)
+    SimulationReview(const SimulationOptions& options,
+                     const SimRun& run,
+                     const Scenario& scenario,
+                     Checkers& checkers,
+                     SimulationResult& result)
         : options_(options), run_(run), scenario_(scenario), checkers_(checkers), result_(result) {}
 
     // Contributions handed in after `until` may still be on their way and are not judged.

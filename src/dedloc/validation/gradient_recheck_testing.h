@@ -11,7 +11,7 @@
 #include "dedloc/runtime/work_in_place.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/security/toy_signature.h"
-#include "dedloc/validation/gradient_case.h"
+#include "dedloc/validation/gradient_recheck.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::validation {
@@ -49,7 +49,7 @@ class RoundOfValues {
         reduce();
     }
 
-    const consensus::Plan& plan() const { return plan_; }
+    const consensus::RoundPlan& plan() const { return plan_; }
     averaging::SignedBy answer(std::uint32_t member, float value) const {
         const averaging::Answer says{averaging::digest_of(draw),
                                      robust::encode_rows(rows_of_value(value))};
@@ -68,10 +68,10 @@ class RoundOfValues {
         return signed_by(witness, wire::encode(says), averaging::testimony_domain);
     }
     // The author's values, and what others find.
-    GradientCase about(std::uint32_t author,
-                       float said,
-                       const std::vector<std::pair<std::uint32_t, float>>& found) const {
-        GradientCase made;
+    GradientRecheck about(std::uint32_t author,
+                          float said,
+                          const std::vector<std::pair<std::uint32_t, float>>& found) const {
+        GradientRecheck made;
         made.plan = plan_bytes;
         made.proof.draw = draw;
         made.proof.answers = {answer(author, said)};
@@ -116,7 +116,7 @@ class RoundOfValues {
     }
 
     std::vector<const security::Signer*> signers_;
-    consensus::Plan plan_;
+    consensus::RoundPlan plan_;
     Digest digest_;
 };
 

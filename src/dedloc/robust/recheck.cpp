@@ -1,4 +1,4 @@
-#include "dedloc/robust/cases.h"
+#include "dedloc/robust/recheck.h"
 
 #include <algorithm>
 #include <utility>
@@ -10,14 +10,17 @@ std::size_t findings_needed(std::size_t voters) {
     return std::max<std::size_t>(2, voters == 0 ? 0 : (voters - 1) / 3 + 1);
 }
 
-Case::Case(std::vector<Row> rows, PeerId validator, std::set<PeerId> jury, double tolerance)
+Recheck::Recheck(std::vector<Row> rows,
+                 PeerId validator,
+                 std::set<PeerId> eligible,
+                 double tolerance)
     : rows_(std::move(rows)),
       validator_(std::move(validator)),
-      jury_(std::move(jury)),
+      eligible_(std::move(eligible)),
       tolerance_(tolerance) {}
 
-Ok Case::add(const PeerId& validator, std::vector<Row> recomputed) {
-    if (!jury_.contains(validator))
+Ok Recheck::add(const PeerId& validator, std::vector<Row> recomputed) {
+    if (!eligible_.contains(validator))
         return make_error(ErrorKind::denied, "a finding of a peer that is not asked");
     if (recomputed.size() != rows_.size())
         return make_error(ErrorKind::peer_broke_protocol, "a finding with the wrong rows");
@@ -30,23 +33,23 @@ Ok Case::add(const PeerId& validator, std::vector<Row> recomputed) {
     return make_error(ErrorKind::conflict, "two different findings of one validator");
 }
 
-bool Case::agrees_with_author(const PeerId& validator) const {
+bool Recheck::agrees_with_author(const PeerId& validator) const {
     return agree(rows_, findings_.at(validator), tolerance_);
 }
 
-bool Case::is_disputed() const {
+bool Recheck::is_disputed() const {
     return std::ranges::any_of(
         findings_, [this](const auto& each) { return !agrees_with_author(each.first); });
 }
 
-std::vector<PeerId> Case::supporters() const {
+std::vector<PeerId> Recheck::supporters() const {
     std::vector<PeerId> all;
     for (const auto& [validator, rows] : findings_)
         if (agrees_with_author(validator)) all.push_back(validator);
     return all;
 }
 
-std::vector<PeerId> Case::largest_dissent() const {
+std::vector<PeerId> Recheck::largest_dissent() const {
     std::vector<PeerId> largest;
     for (const auto& [centre, of_centre] : findings_) {
         if (agrees_with_author(centre)) continue;
@@ -59,27 +62,28 @@ std::vector<PeerId> Case::largest_dissent() const {
     return largest;
 }
 
-Ruling Case::ruling(std::size_t needed) const {
+RecheckResult Recheck::result(std::size_t needed) const {
     if (is_disputed()) {
-        if (largest_dissent().size() >= needed) return Ruling::author_guilty;
-        if (supporters().size() >= needed) return Ruling::accuser_guilty;
-        return findings_.size() == jury_.size() ? Ruling::undecided : Ruling::disputed;
+        if (largest_dissent().size() >= needed) return RecheckResult::author_guilty;
+        if (supporters().size() >= needed) return RecheckResult::accuser_guilty;
+        return findings_.size() == eligible_.size() ? RecheckResult::undecided
+                                                    : RecheckResult::disputed;
     }
-    return findings_.contains(validator_) ? Ruling::right : Ruling::open;
+    return findings_.contains(validator_) ? RecheckResult::right : RecheckResult::open;
 }
 
-std::vector<PeerId> Case::guilty() const {
+std::vector<PeerId> Recheck::guilty() const {
     std::vector<PeerId> all;
     for (const auto& [validator, rows] : findings_)
         if (!agrees_with_author(validator)) all.push_back(validator);
     return all;
 }
 
-std::vector<PeerId> Case::witnesses(std::size_t needed) const {
-    switch (ruling(needed)) {
-        case Ruling::author_guilty:
+std::vector<PeerId> Recheck::witnesses(std::size_t needed) const {
+    switch (result(needed)) {
+        case RecheckResult::author_guilty:
             return largest_dissent();
-        case Ruling::accuser_guilty:
+        case RecheckResult::accuser_guilty:
             return supporters();
         default:
             return {};

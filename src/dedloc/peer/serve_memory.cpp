@@ -1,4 +1,4 @@
-#include "dedloc/cli/serve_memory.h"
+#include "dedloc/peer/serve_memory.h"
 
 #include <algorithm>
 #include <memory>
@@ -7,7 +7,7 @@
 #include "dedloc/runtime/machine.h"
 #include "dedloc/runtime/memory_use.h"
 
-namespace dedloc::cli {
+namespace dedloc::peer {
 namespace {
 
 constexpr std::size_t rows_to_begin_with = 16;
@@ -79,27 +79,25 @@ Result<Measured> measure_work(const tasks::RunExperts& experts) {
 
 }  // namespace
 
-peer::Outcome<ServeMemory> ServeMemory::reserve(const tasks::RunExperts& experts,
-                                                std::uint64_t bytes,
-                                                std::uint64_t beside) {
+Outcome<ServeMemory> ServeMemory::reserve(const tasks::RunExperts& experts,
+                                          std::uint64_t bytes,
+                                          std::uint64_t beside) {
     ServeMemory memory;
     const runtime::OwnMemory program = runtime::own_memory();
     memory.program_ = program.resident;
     memory.program_data_ = program.data;
     memory.lent_ = bytes;
     if (const std::uint64_t left = runtime::memory_available(); left > 0 && left < bytes)
-        return peer::Failure{
-            peer::ExitCode::cannot_compute,
-            fmt::format("--memory {} is more than this machine, or what limits this "
-                        "program on it, has left: {} MiB",
-                        bytes >> 20,
-                        left >> 20)};
+        return Failure{ExitCode::cannot_compute,
+                       fmt::format("--memory {} is more than this machine, or what limits this "
+                                   "program on it, has left: {} MiB",
+                                   bytes >> 20,
+                                   left >> 20)};
     if (!runtime::can_take_memory(bytes))
-        return peer::Failure{
-            peer::ExitCode::cannot_compute,
-            fmt::format("this process may not take the {} MiB that --memory says: its "
-                        "limit is lower (`ulimit -d`, `ulimit -v`, or a service's)",
-                        bytes >> 20)};
+        return Failure{ExitCode::cannot_compute,
+                       fmt::format("this process may not take the {} MiB that --memory says: its "
+                                   "limit is lower (`ulimit -d`, `ulimit -v`, or a service's)",
+                                   bytes >> 20)};
     experts::MemoryNeeds needs{.expert = experts.bytes_of_one,
                                .beside = beside,
                                .work = experts.work_bytes / 2,
@@ -107,10 +105,10 @@ peer::Outcome<ServeMemory> ServeMemory::reserve(const tasks::RunExperts& experts
     // Far too little is not tried.
     if (const auto plan = experts::plan_memory(bytes, needs); !plan) {
         needs.work = experts.work_bytes + kernels_bytes;
-        return peer::failure(experts::plan_memory(bytes, needs).error());
+        return failure(experts::plan_memory(bytes, needs).error());
     }
     const auto measured = measure_work(experts);
-    if (!measured) return peer::failure(measured.error());
+    if (!measured) return failure(measured.error());
     const auto with_margin = [](std::uint64_t amount) {
         return static_cast<std::uint64_t>(work_margin * static_cast<double>(amount));
     };
@@ -119,7 +117,7 @@ peer::Outcome<ServeMemory> ServeMemory::reserve(const tasks::RunExperts& experts
     needs.work = measured->stays + memory.batch_;
     needs.call = measured->call;
     const auto plan = experts::plan_memory(bytes, needs);
-    if (!plan) return peer::failure(plan.error());
+    if (!plan) return failure(plan.error());
     memory.plan_ = *plan;
     return memory;
 }
@@ -141,4 +139,4 @@ Ok ServeMemory::room_for(std::uint64_t bytes) const {
     return {};
 }
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::peer

@@ -1,11 +1,11 @@
-#include "tests/sim/simulation_judge.h"
+#include "tests/sim/simulation_review.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 
 namespace dedloc::lab {
 
-void SimulationJudge::check_chains(TimePoint until) {
+void SimulationReview::check_chains(TimePoint until) {
     checkers_.finish(
         [this](const PeerId& peer, TimePoint from, TimePoint to) {
             return peer.is_empty() ? all_undisturbed(from, to) : undisturbed(peer, from, to);
@@ -20,27 +20,27 @@ void SimulationJudge::check_chains(TimePoint until) {
 }
 
 // When the first peer stood on the state that this decision makes.
-std::optional<TimePoint> SimulationJudge::made_at(const Link& link) const {
+std::optional<TimePoint> SimulationReview::made_at(const Link& link) const {
     return checkers_.reached(link.decision.instance.branch, link.decision.instance.step + 1);
 }
 
-const Link* SimulationJudge::before(const Link& link) const {
+const Link* SimulationReview::before(const Link& link) const {
     const auto previous = checkers_.book().links().find(link.decision.previous);
     return previous == checkers_.book().links().end() ? nullptr : &previous->second;
 }
 
-bool SimulationJudge::undisturbed(const PeerId& peer, TimePoint from, TimePoint to) const {
+bool SimulationReview::undisturbed(const PeerId& peer, TimePoint from, TimePoint to) const {
     const Seat* const seat = scenario_.find(peer);
     return seat != nullptr && seat->undisturbed(from, to);
 }
 
-bool SimulationJudge::all_undisturbed(TimePoint from, TimePoint to) const {
+bool SimulationReview::all_undisturbed(TimePoint from, TimePoint to) const {
     return std::ranges::all_of(scenario_.seats,
                                [&](const Seat& seat) { return seat.undisturbed(from, to); });
 }
 
 // Two peers that nobody can dial never meet: there are no relays in this world.
-bool SimulationJudge::can_meet(const PeerId& one, const PeerId& other) const {
+bool SimulationReview::can_meet(const PeerId& one, const PeerId& other) const {
     if (one == other) return true;
     return std::ranges::any_of(scenario_.seats, [&](const Seat& seat) {
         const PeerId& peer = seat.node->id();
@@ -48,7 +48,7 @@ bool SimulationJudge::can_meet(const PeerId& one, const PeerId& other) const {
     });
 }
 
-bool SimulationJudge::was_there(const Seat& seat, const Link& link, TimePoint at) const {
+bool SimulationReview::was_there(const Seat& seat, const Link& link, TimePoint at) const {
     const std::uint64_t step = link.decision.instance.step;
     const bool rested = std::ranges::any_of(
         seat.rests, [&](const auto& rest) { return rest.first <= step && step <= rest.second; });
@@ -57,13 +57,13 @@ bool SimulationJudge::was_there(const Seat& seat, const Link& link, TimePoint at
 }
 
 // A fault met it shortly before it was ordered so.
-bool SimulationJudge::was_disturbed(const robust::Order& order, const Link& link) const {
+bool SimulationReview::was_disturbed(const robust::Order& order, const Link& link) const {
     const auto at = checkers_.first_seen(link.digest);
     return !at || !undisturbed(order.subject, *at - 30s, *at);
 }
 
 // While everybody is undisturbed, steps come at their usual pace.
-void SimulationJudge::check_pace() {
+void SimulationReview::check_pace() {
     constexpr double pace_max_s = 12;  // a step takes about 3
     std::optional<TimePoint> last;
     for (const Link* link : checkers_.winner()) {
@@ -86,7 +86,7 @@ void SimulationJudge::check_pace() {
 
 // No step is made of one peer's gradient alone while another one was there all the time that it
 // could meet, or that a third one could have led together with it.
-void SimulationJudge::check_nobody_is_alone() {
+void SimulationReview::check_nobody_is_alone() {
     for (const auto& [digest, link] : checkers_.book().links()) {
         if (!link.plan) continue;
         std::size_t contributors = 0;
@@ -113,7 +113,7 @@ void SimulationJudge::check_nobody_is_alone() {
 
 // Nobody opens a branch while one of its peers could reach as many voters as decide: it and they
 // undisturbed.
-void SimulationJudge::check_branches() {
+void SimulationReview::check_branches() {
     for (const auto& [digest, link] : checkers_.book().links()) {
         if (link.decision.kind != consensus::DecisionKind::branch) continue;
         const Link* const previous = before(link);
@@ -140,7 +140,7 @@ void SimulationJudge::check_branches() {
 }
 
 // Aggregators lead, vote and donate nothing; what they reduced is checked like everybody's.
-void SimulationJudge::check_aggregators() {
+void SimulationReview::check_aggregators() {
     const auto is_aggregator = [this](const PeerId& peer) {
         const Seat* const seat = scenario_.find(peer);
         return seat != nullptr && seat->aggregates;
@@ -162,7 +162,7 @@ void SimulationJudge::check_aggregators() {
 }
 
 // Plans leave out only those whose line is slow, or was; the others are enough to certify it.
-void SimulationJudge::check_left_out() {
+void SimulationReview::check_left_out() {
     for (const auto& [digest, link] : checkers_.book().links()) {
         if (!link.plan || link.plan->left_out.empty()) continue;
         result_.left_out += link.plan->left_out.size();
@@ -179,7 +179,7 @@ void SimulationJudge::check_left_out() {
 }
 
 // Once three peers are at work, no part of a step is made of fewer.
-void SimulationJudge::check_minimum() {
+void SimulationReview::check_minimum() {
     constexpr std::size_t least = 3;
     std::map<PeerId, std::uint64_t> at_work;  // by the number of their newest decision
     for (const Link* link : checkers_.winner()) {
@@ -212,7 +212,7 @@ void SimulationJudge::check_minimum() {
     }
 }
 
-bool SimulationJudge::keeps_a_majority(const Link& link) const {
+bool SimulationReview::keeps_a_majority(const Link& link) const {
     const Link* const previous = before(link);
     if (previous == nullptr) return true;
     const auto& voters = previous->decision.next_voters;
@@ -228,7 +228,7 @@ bool SimulationJudge::keeps_a_majority(const Link& link) const {
 }
 
 // The liar ends in the order that the rules name, and nobody else in any.
-void SimulationJudge::check_orders(const ProtocolLiar& liar, std::uint64_t lies_of_learner) {
+void SimulationReview::check_orders(const ProtocolLiar& liar, std::uint64_t lies_of_learner) {
     bool as_wanted = false;
     std::set<PeerId> reproached;
     for (const Link* link : checkers_.winner()) {
@@ -252,9 +252,9 @@ void SimulationJudge::check_orders(const ProtocolLiar& liar, std::uint64_t lies_
 }
 
 // True: this is how the liar is to end.
-bool SimulationJudge::check_order(const robust::Order& order,
-                                  const Link& link,
-                                  std::set<PeerId>& reproached) {
+bool SimulationReview::check_order(const robust::Order& order,
+                                   const Link& link,
+                                   std::set<PeerId>& reproached) {
     if (order.kind == robust::OrderKind::vouch || order.subject.is_empty()) return false;
     const Seat* const seat = scenario_.find(order.subject);
     const bool liar = seat != nullptr && seat->bad;
@@ -273,7 +273,7 @@ bool SimulationJudge::check_order(const robust::Order& order,
 }
 
 // The rules name this order for the lie, or let it stand instead.
-bool SimulationJudge::is_wanted(const robust::Order& order) const {
+bool SimulationReview::is_wanted(const robust::Order& order) const {
     const LieOutcome& wanted = outcome_of(options_.lie);
     const bool named = order.kind == wanted.kind && order.offence == wanted.offence;
     const bool instead = order.kind == robust::OrderKind::ban &&
@@ -287,7 +287,7 @@ bool SimulationJudge::is_wanted(const robust::Order& order) const {
 }
 
 // This order may come before the one that the rules name.
-bool SimulationJudge::is_on_its_way(const robust::Order& order) const {
+bool SimulationReview::is_on_its_way(const robust::Order& order) const {
     const LieOutcome& wanted = outcome_of(options_.lie);
     // A peer that errs is told at first, whatever it means to do.
     const bool warned = order.offence == robust::Offence::mistaken &&
@@ -299,7 +299,7 @@ bool SimulationJudge::is_on_its_way(const robust::Order& order) const {
 }
 
 // Lies of the last two steps may be found, and not be ordered about yet.
-TimePoint SimulationJudge::judged_until() const {
+TimePoint SimulationReview::judged_until() const {
     constexpr std::size_t too_new = 2;
     const std::vector<const Link*> chain = checkers_.winner();
     if (chain.size() <= too_new) return {};
@@ -307,7 +307,7 @@ TimePoint SimulationJudge::judged_until() const {
 }
 
 // In which it weighed: what a newcomer keeps back that weighs nothing is nobody's loss.
-std::uint64_t SimulationJudge::steps_of_liar() const {
+std::uint64_t SimulationReview::steps_of_liar() const {
     std::uint64_t steps = 0;
     for (const Link* link : checkers_.winner()) {
         if (!link->plan) continue;
@@ -320,7 +320,7 @@ std::uint64_t SimulationJudge::steps_of_liar() const {
     return steps;
 }
 
-void SimulationJudge::count_peer_steps(const Link& link) {
+void SimulationReview::count_peer_steps(const Link& link) {
     if (!link.plan) return;
     for (const consensus::PlanMember& member : link.plan->members) {
         const Seat* const seat = scenario_.find(member.peer);
@@ -329,7 +329,7 @@ void SimulationJudge::count_peer_steps(const Link& link) {
     }
 }
 
-void SimulationJudge::count_samples() {
+void SimulationReview::count_samples() {
     result_.samples_of.assign(scenario_.seats.size(), 0.0);
     for (const Link* link : checkers_.winner()) {
         if (!link->plan) continue;

@@ -1,8 +1,8 @@
-#include "dedloc/cli/eval_texts.h"
+#include "dedloc/tasks/eval_texts.h"
 
 #include <gtest/gtest.h>
 
-namespace dedloc::cli {
+namespace dedloc::tasks {
 namespace {
 
 TEST(EvalTexts, questions_are_read_line_by_line) {
@@ -40,20 +40,19 @@ TEST(EvalTexts, the_likeliest_choice_counts_whole_and_by_its_bytes) {
     const std::vector<Question> questions = {
         {.prompt = "a", .choices = {"b", "a long one"}, .answer = 1},
         {.prompt = "a", .choices = {"b", "c", "d", "e"}, .answer = 0}};
-    const auto cost = [](double nats) { return tasks::TextScore{.nats = nats, .tokens = 1}; };
-    const std::vector<tasks::TextScore> scores = {
-        cost(3), cost(6), cost(1), cost(2), cost(2), cost(2)};
-    const auto measures = choice_measures(questions, scores);
-    EXPECT_DOUBLE_EQ(tasks::value_of(measures, "choices_accuracy"), 0.5);
-    EXPECT_DOUBLE_EQ(tasks::value_of(measures, "choices_accuracy_by_byte"), 1);
-    EXPECT_DOUBLE_EQ(tasks::value_of(measures, "choices_chance"), (0.5 + 0.25) / 2);
+    const auto cost = [](double nats) { return TextScore{.nats = nats, .tokens = 1}; };
+    const std::vector<TextScore> of_texts = {cost(3), cost(6), cost(1), cost(2), cost(2), cost(2)};
+    const auto measures = choice_measures(questions, of_texts);
+    EXPECT_DOUBLE_EQ(value_of(measures, "choices_accuracy"), 0.5);
+    EXPECT_DOUBLE_EQ(value_of(measures, "choices_accuracy_by_byte"), 1);
+    EXPECT_DOUBLE_EQ(value_of(measures, "choices_chance"), (0.5 + 0.25) / 2);
 }
 
 TEST(EvalTexts, perplexity_is_of_a_token) {
     const auto measures = perplexity_measures({.nats = 8, .tokens = 4, .bytes = 16});
-    EXPECT_NEAR(tasks::value_of(measures, "perplexity"), 7.389, 1e-3);
-    EXPECT_NEAR(tasks::value_of(measures, "bits_per_byte"), 8 / 0.693147 / 16, 1e-4);
+    EXPECT_NEAR(value_of(measures, "perplexity"), 7.389, 1e-3);
+    EXPECT_NEAR(value_of(measures, "bits_per_byte"), 8 / 0.693147 / 16, 1e-4);
 }
 
 }  // namespace
-}  // namespace dedloc::cli
+}  // namespace dedloc::tasks

@@ -1,4 +1,4 @@
-#include "dedloc/averaging/docket.h"
+#include "dedloc/averaging/pending_orders.h"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ using robust::Order;
 using robust::OrderKind;
 
 // Evidence may come over a slow link.
-constexpr Duration evidence_patience = 10s;
+constexpr Duration evidence_timeout = 10s;
 constexpr std::uint64_t pending_steps_max = 20;
 
 Error unjust(std::string_view why) {
@@ -49,12 +49,12 @@ bool same_charge(const Order& a, const Order& b) {
 
 }  // namespace
 
-Charge charge(const consensus::Base& base,
-              const PeerId& subject,
-              OrderKind kind,
-              robust::Offence offence,
-              const Evidence& evidence) {
-    Charge result;
+ProposedOrder propose_order(const consensus::Base& base,
+                            const PeerId& subject,
+                            OrderKind kind,
+                            robust::Offence offence,
+                            const Evidence& evidence) {
+    ProposedOrder result;
     result.evidence = wire::encode(evidence);
     const std::uint64_t step = base.instance.step;
     result.order.kind = kind;
@@ -68,7 +68,7 @@ Charge charge(const consensus::Base& base,
     return result;
 }
 
-EvidenceContext evidence_context(const Environment& environment, const PeerId& subject) {
+EvidenceContext evidence_context(const RoundEnvironment& environment, const PeerId& subject) {
     const consensus::Base& base = environment.ledger.base();
     return {environment.verifier,
             environment.options.clip_rule,
@@ -78,71 +78,71 @@ EvidenceContext evidence_context(const Environment& environment, const PeerId& s
             environment.ledger.voted_lately(subject)};
 }
 
-Docket::Docket(const Environment& environment, EvidenceStore& store)
+PendingOrders::PendingOrders(const RoundEnvironment& environment, EvidenceStore& store)
     : environment_(environment),
       store_(store),
       handlers_(environment.host),
       scope_(environment.node.executor) {}
 
-void Docket::start() {
-    handlers_.on_call(charge_method, [this](PeerId from, Bytes request) {
-        return on_charge(from, std::move(request));
+void PendingOrders::start() {
+    handlers_.on_call(order_method, [this](PeerId from, Bytes request) {
+        return on_order(from, std::move(request));
     });
 }
 
-Task<void> Docket::stop() {
+Task<void> PendingOrders::stop() {
     co_await handlers_.stop();
     co_await scope_.stop();
 }
 
-bool Docket::keep(const Order& order) {
+bool PendingOrders::keep(const Order& order) {
     const auto same = [&](const Order& other) { return same_charge(order, other); };
     if (pending_.size() >= pending_max || std::ranges::any_of(pending_, same)) return false;
     pending_.push_back(order);
     return true;
 }
 
-void Docket::drop(const Order& order) {
+void PendingOrders::drop(const Order& order) {
     std::erase_if(pending_, [&](const Order& other) { return same_charge(order, other); });
 }
 
-void Docket::add(Charge charge) {
-    if (environment_.options.bugs.charges_nobody) return;
-    if (charge.order.kind == OrderKind::vouch) {
-        (void)store_.put(std::move(charge.evidence));
-        scope_.spawn("prove a vouch", add_vouch(std::move(charge.order)));
+void PendingOrders::add(ProposedOrder proposed) {
+    if (environment_.options.bugs.hides_evidence) return;
+    if (proposed.order.kind == OrderKind::vouch) {
+        (void)store_.put(std::move(proposed.evidence));
+        scope_.spawn("prove a vouch", add_vouch(std::move(proposed.order)));
         return;
     }
-    if (!keep(charge.order)) return;
+    if (!keep(proposed.order)) return;
     forget_settled();
-    proved_.insert(charged_by(charge.order));
-    environment_.listener.order_proved(charge.order, charge.evidence);
-    (void)store_.put(std::move(charge.evidence));
-    tell_voters(charge.order);
+    proved_.insert(key_of(proposed.order));
+    environment_.listener.order_proved(proposed.order, proposed.evidence);
+    (void)store_.put(std::move(proposed.evidence));
+    tell_voters(proposed.order);
 }
 
-// Those who found the subject right may vote no more, or it has erred meanwhile. A vouch is not
+// Voters that found the subject right may vote no more, or it has erred meanwhile. A vouch is not
 // urgent, and one that convinces nobody would cost a round.
-Task<void> Docket::add_vouch(Order vouch) {
+Task<void> PendingOrders::add_vouch(Order vouch) {
     const Result<void> proved = co_await prove(vouch, environment_.me(), Purpose::proposal);
     if (!proved || !keep(vouch)) co_return;
     forget_settled();
     tell_voters(vouch);
 }
 
-void Docket::tell_voters(const Order& order) {
+void PendingOrders::tell_voters(const Order& order) {
     const Bytes message = wire::encode(order);
     for (const consensus::Voter& voter : environment_.ledger.base().voters)
         if (voter.peer != environment_.me() && voter.peer != order.subject)
             scope_.spawn("tell of evidence", tell(voter.peer, message));
 }
 
-Task<void> Docket::tell(PeerId peer, Bytes message) {
-    const TimePoint deadline = environment_.now() + evidence_patience;
-    (void)co_await environment_.host.call(peer, charge_method, std::move(message), deadline);
+Task<void> PendingOrders::tell(PeerId peer, Bytes message) {
+    const TimePoint deadline = environment_.now() + evidence_timeout;
+    (void)co_await environment_.host.call(peer, order_method, std::move(message), deadline);
 }
 
-Task<Result<Bytes>> Docket::on_charge(PeerId from, Bytes request) {
+Task<Result<Bytes>> PendingOrders::on_order(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(environment_.gate(from));
     auto order = wire::decode<Order>(request);
     if (!order) co_return consensus::unreadable("charge");
@@ -152,30 +152,31 @@ Task<Result<Bytes>> Docket::on_charge(PeerId from, Bytes request) {
 }
 
 // One at a time of a peer, so that nobody keeps our processors busy.
-Task<Result<void>> Docket::take(Order order, PeerId from) {
+Task<Result<void>> PendingOrders::take(Order order, PeerId from) {
     forget_settled();
     const auto same = [&](const Order& other) { return same_charge(order, other); };
     if (std::ranges::any_of(pending_, same)) co_return Result<void>();
-    if (!charging_.insert(from).second)
+    if (!proposing_.insert(from).second)
         co_return make_error(ErrorKind::overloaded, "one charge at a time, please");
     Result<void> proved = co_await prove(order, from, Purpose::proposal);
-    charging_.erase(from);
+    proposing_.erase(from);
     if (proved) (void)keep(order);
     co_return proved;
 }
 
-Task<Result<void>> Docket::prove(Order order, PeerId from, Purpose purpose) {
+Task<Result<void>> PendingOrders::prove(Order order, PeerId from, Purpose purpose) {
     DEDLOC_CO_TRY_VOID(check_length(order));
-    const Proved charged = charged_by(order);
+    const Proved proposed = key_of(order);
     // Our own orders are looked at each time: nobody else would tell us that one convinces
     // them no more.
     const bool known =
         from != environment_.me() && (order.kind != OrderKind::vouch || purpose == Purpose::vote);
-    if (known && proved_.contains(charged) && store_.find(order.evidence)) co_return Result<void>();
-    const consensus::PlantedBugs& bugs = environment_.options.bugs;
-    if (bugs.orders_unproved || (bugs.charges_falsely && from == environment_.me()))
+    if (known && proved_.contains(proposed) && store_.find(order.evidence))
         co_return Result<void>();
-    const TimePoint deadline = environment_.now() + evidence_patience;
+    const consensus::PlantedBugs& bugs = environment_.options.bugs;
+    if (bugs.orders_unproved || (bugs.orders_falsely && from == environment_.me()))
+        co_return Result<void>();
+    const TimePoint deadline = environment_.now() + evidence_timeout;
     const auto evidence = co_await store_.fetch(from, order.evidence, deadline);
     // A peer that gives an order has what proves it.
     if (!evidence && evidence.error().kind() == ErrorKind::not_found)
@@ -189,14 +190,14 @@ Task<Result<void>> Docket::prove(Order order, PeerId from, Purpose purpose) {
     };
     Result<void> checked = co_await environment_.node.workers.run(std::move(work));
     if (!checked) co_return checked;
-    const bool is_new = proved_.insert(charged).second;
+    const bool is_new = proved_.insert(proposed).second;
     if (proved_.size() > pending_max * 4) proved_.erase(proved_.begin());
     if (is_new) environment_.listener.order_proved(order, to_bytes(**evidence));
     co_return Result<void>();
 }
 
 // Forgets what is ordered already, or of no use any more: evidence of long ago must not come back.
-void Docket::forget_settled() {
+void PendingOrders::forget_settled() {
     const consensus::Base& base = environment_.ledger.base();
     // Others need not be convinced by what some voters said.
     const bool others_vote = proved_by_ != base.voters;
@@ -218,7 +219,7 @@ void Docket::forget_settled() {
     if (others_vote && !pending_.empty()) scope_.spawn("prove orders again", prove_again(pending_));
 }
 
-Task<void> Docket::prove_again(std::vector<Order> orders) {
+Task<void> PendingOrders::prove_again(std::vector<Order> orders) {
     for (const Order& order : orders) {
         const Result<void> proved = co_await prove(order, environment_.me(), Purpose::proposal);
         if (!proved) drop(order);
@@ -226,7 +227,7 @@ Task<void> Docket::prove_again(std::vector<Order> orders) {
 }
 
 // A planted liar's: a ban of the first voter that is not this peer, by evidence that is none.
-void Docket::charge_falsely(const consensus::Base& base, robust::Orders& orders) const {
+void PendingOrders::propose_falsely(const consensus::Base& base, robust::Orders& orders) const {
     for (const consensus::Voter& voter : base.voters) {
         if (voter.peer == environment_.me() || base.voters.size() < 3) continue;
         Order order;
@@ -240,27 +241,27 @@ void Docket::charge_falsely(const consensus::Base& base, robust::Orders& orders)
     }
 }
 
-std::vector<Order> Docket::orders_for(const consensus::Base& base,
-                                      const consensus::Decision& decision) {
+std::vector<Order> PendingOrders::orders_for(const consensus::Base& base,
+                                             const consensus::Decision& decision) {
     robust::Orders orders(environment_.judge.orders_for(base, decision));
     const std::uint64_t step = decision.instance.step;
     forget_settled();
     for (Order order : pending_) {
-        // One that proves nothing to these voters would stop all that is proposed.
-        if (!store_.find(order.evidence) || !proved_.contains(charged_by(order))) continue;
+        // An order that proves nothing to these voters would stop all that is proposed.
+        if (!store_.find(order.evidence) || !proved_.contains(key_of(order))) continue;
         if (order.until_step != robust::for_good)
             order.until_step = step + (order.until_step - order.from_step);
         order.from_step = step;
         (void)orders.add(std::move(order));
     }
-    if (environment_.options.bugs.charges_falsely) charge_falsely(base, orders);
+    if (environment_.options.bugs.orders_falsely) propose_falsely(base, orders);
     return orders.list();
 }
 
-// Evidence that others are to judge goes there as a whole.
-Task<Result<void>> Docket::check(std::shared_ptr<const consensus::Decision> decision,
-                                 robust::OrderChanges changes,
-                                 PeerId proposer) {
+// Evidence that others are to check goes there as a whole.
+Task<Result<void>> PendingOrders::check(std::shared_ptr<const consensus::Decision> decision,
+                                        robust::OrderChanges changes,
+                                        PeerId proposer) {
     robust::OrderChanges elsewhere;
     elsewhere.ended = std::move(changes.ended);
     std::vector<Order> here;
@@ -268,7 +269,7 @@ Task<Result<void>> Docket::check(std::shared_ptr<const consensus::Decision> deci
         (rules_.knows(order.offence) ? here : elsewhere.added).push_back(std::move(order));
     for (const Order& order : here) {
         Result<void> proved = co_await prove(order, proposer, Purpose::vote);
-        // It convinced us once, or somebody said so: it must not stop all that we propose.
+        // The order convinced us once, or somebody said so: it must not stop all that we propose.
         if (!proved && proposer == environment_.me()) drop(order);
         if (!proved) co_return proved;
     }

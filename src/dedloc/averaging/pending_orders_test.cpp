@@ -1,6 +1,6 @@
 // Two voters and their evidence: who believes whom, and what comes into the next decision.
 
-#include "dedloc/averaging/docket.h"
+#include "dedloc/averaging/pending_orders.h"
 
 #include <gtest/gtest.h>
 
@@ -14,15 +14,17 @@ namespace {
 using robust::Offence;
 using robust::OrderKind;
 
-class DocketVoter {
+class PendingOrdersVoter {
   public:
-    explicit DocketVoter(sim::SimNode& node)
-        : member(node, {}), store(member.environment()), docket(member.environment(), store) {
+    explicit PendingOrdersVoter(sim::SimNode& node)
+        : member(node, {}),
+          store(member.environment()),
+          pending_orders(member.environment(), store) {
         store.start();
-        docket.start();
+        pending_orders.start();
     }
     Task<void> stop() {
-        co_await docket.stop();
+        co_await pending_orders.stop();
         co_await store.stop();
         co_await member.stop();
     }
@@ -30,21 +32,21 @@ class DocketVoter {
 
     AnsweringMember member;
     EvidenceStore store;
-    Docket docket;
+    PendingOrders pending_orders;
 };
 
-class DocketTest : public testing::Test {
+class PendingOrdersTest : public testing::Test {
   protected:
-    DocketTest() : world_(5) {
+    PendingOrdersTest() : world_(5) {
         for (int i = 0; i < 2; ++i) {
             nodes_.push_back(&world_.add_node());
-            voters_.push_back(std::make_unique<DocketVoter>(*nodes_.back()));
+            voters_.push_back(std::make_unique<PendingOrdersVoter>(*nodes_.back()));
         }
         const Bytes beginning = certificate_of_a_branch();
         for (auto& voter : voters_) EXPECT_TRUE(voter->ledger().start_from(beginning));
         world_.run_task(connect(*nodes_[0], *nodes_[1]));
     }
-    ~DocketTest() override {
+    ~PendingOrdersTest() override {
         for (auto& voter : voters_) world_.run_task(voter->stop());
         for (sim::SimNode* node : nodes_) world_.run_task(node->host().stop());
     }
@@ -89,79 +91,79 @@ class DocketTest : public testing::Test {
         return evidence;
     }
     const consensus::Base& base() { return voters_[0]->ledger().base(); }
-    Charge true_charge() {
-        return charge(base(), liar_.id(), OrderKind::ban, Offence::double_vote, two_votes());
+    ProposedOrder proved_order() {
+        return propose_order(base(), liar_.id(), OrderKind::ban, Offence::double_vote, two_votes());
     }
-    Charge false_charge() {
+    ProposedOrder unproved_order() {
         Evidence evidence = two_votes();
         evidence.votes[1] = evidence.votes[0];
-        return charge(base(), liar_.id(), OrderKind::ban, Offence::double_vote, evidence);
+        return propose_order(base(), liar_.id(), OrderKind::ban, Offence::double_vote, evidence);
     }
-    std::vector<robust::Order> next_orders(DocketVoter& voter) {
+    std::vector<robust::Order> next_orders(PendingOrdersVoter& voter) {
         consensus::Decision decision;
         decision.instance = voter.ledger().base().instance;
-        return voter.docket.orders_for(voter.ledger().base(), decision);
+        return voter.pending_orders.orders_for(voter.ledger().base(), decision);
     }
-    Result<void> judged_by_second(const robust::Order& order) {
+    Result<void> checked_by_second(const robust::Order& order) {
         robust::OrderChanges changes;
         changes.added = {order};
         auto decision = std::make_shared<const consensus::Decision>();
-        return run(voters_[1]->docket.check(decision, changes, nodes_[0]->id()));
+        return run(voters_[1]->pending_orders.check(decision, changes, nodes_[0]->id()));
     }
 
     sim::World world_;
     std::vector<sim::SimNode*> nodes_;
-    std::vector<std::unique_ptr<DocketVoter>> voters_;
+    std::vector<std::unique_ptr<PendingOrdersVoter>> voters_;
     security::ToySigner liar_{77};
 };
 
-TEST_F(DocketTest, what_is_proved_is_told_to_the_voters_and_comes_into_everybodys_decision) {
-    voters_[0]->docket.add(true_charge());
+TEST_F(PendingOrdersTest, what_is_proved_is_told_to_the_voters_and_comes_into_everybodys_decision) {
+    voters_[0]->pending_orders.add(proved_order());
     EXPECT_EQ(next_orders(*voters_[0]).size(), 1u);
     world_.run_for(2s);
     const auto orders = next_orders(*voters_[1]);
     ASSERT_EQ(orders.size(), 1u);
     EXPECT_EQ(orders.front().subject, liar_.id());
     EXPECT_TRUE(
-        voters_[1]->store.find(orders.front().evidence));  // whoever judges it finds it here
+        voters_[1]->store.find(orders.front().evidence));  // a voter that checks it finds it here
 }
 
-TEST_F(DocketTest, what_proves_nothing_is_kept_by_nobody_but_who_says_it) {
-    voters_[0]->docket.add(false_charge());
+TEST_F(PendingOrdersTest, what_proves_nothing_is_kept_by_nobody_but_who_says_it) {
+    voters_[0]->pending_orders.add(unproved_order());
     world_.run_for(2s);
     EXPECT_TRUE(next_orders(*voters_[1]).empty());
 }
 
-TEST_F(DocketTest, a_decision_may_give_orders_that_evidence_proves_and_no_others) {
-    const Charge proved = true_charge();
-    EXPECT_FALSE(judged_by_second(proved.order));  // nobody has the evidence
+TEST_F(PendingOrdersTest, a_decision_may_give_orders_that_evidence_proves_and_no_others) {
+    const ProposedOrder proved = proved_order();
+    EXPECT_FALSE(checked_by_second(proved.order));  // nobody has the evidence
     (void)voters_[0]->store.put(proved.evidence);
-    EXPECT_TRUE(judged_by_second(proved.order));
-    const Charge unproved = false_charge();
+    EXPECT_TRUE(checked_by_second(proved.order));
+    const ProposedOrder unproved = unproved_order();
     (void)voters_[0]->store.put(unproved.evidence);
-    EXPECT_FALSE(judged_by_second(unproved.order));
+    EXPECT_FALSE(checked_by_second(unproved.order));
     robust::Order of_another = proved.order;
     of_another.subject = nodes_[0]->id();
-    EXPECT_FALSE(judged_by_second(of_another));
+    EXPECT_FALSE(checked_by_second(of_another));
 }
 
-TEST_F(DocketTest, an_order_holds_no_longer_than_its_kind_may) {
-    Charge charged = true_charge();
-    (void)voters_[0]->store.put(charged.evidence);
-    charged.order.until_step = charged.order.from_step + 5;
-    EXPECT_FALSE(judged_by_second(charged.order));
-    charged.order.kind = OrderKind::eliminate;
-    charged.order.until_step = charged.order.from_step + eliminated_for_steps + 1;
-    EXPECT_FALSE(judged_by_second(charged.order));
+TEST_F(PendingOrdersTest, an_order_holds_no_longer_than_its_kind_may) {
+    ProposedOrder proposed = proved_order();
+    (void)voters_[0]->store.put(proposed.evidence);
+    proposed.order.until_step = proposed.order.from_step + 5;
+    EXPECT_FALSE(checked_by_second(proposed.order));
+    proposed.order.kind = OrderKind::eliminate;
+    proposed.order.until_step = proposed.order.from_step + eliminated_for_steps + 1;
+    EXPECT_FALSE(checked_by_second(proposed.order));
 }
 
-TEST_F(DocketTest, a_liar_that_leads_bans_nobody_without_evidence) {
-    robust::Order order = true_charge().order;
+TEST_F(PendingOrdersTest, a_liar_that_leads_bans_nobody_without_evidence) {
+    robust::Order order = proved_order().order;
     order.evidence.bytes[0] ^= 1;
-    EXPECT_FALSE(judged_by_second(order));
+    EXPECT_FALSE(checked_by_second(order));
 }
 
-TEST_F(DocketTest, a_store_gives_large_evidence_piece_by_piece_and_takes_no_other) {
+TEST_F(PendingOrdersTest, a_store_gives_large_evidence_piece_by_piece_and_takes_no_other) {
     Bytes large(3u << 20, 9);
     const Digest digest = voters_[0]->store.put(large);
     const TimePoint deadline = world_.now() + 20s;
@@ -173,7 +175,7 @@ TEST_F(DocketTest, a_store_gives_large_evidence_piece_by_piece_and_takes_no_othe
     EXPECT_FALSE(run(voters_[1]->store.fetch(nodes_[0]->id(), unknown, deadline)));
 }
 
-TEST_F(DocketTest, a_store_that_is_full_forgets_the_oldest) {
+TEST_F(PendingOrdersTest, a_store_that_is_full_forgets_the_oldest) {
     EvidenceStore& store = voters_[0]->store;
     const Digest first = store.put(Bytes(evidence_bytes_max, 1));
     EXPECT_TRUE(store.find(first));
@@ -184,7 +186,7 @@ TEST_F(DocketTest, a_store_that_is_full_forgets_the_oldest) {
 }
 
 // A liar answers with other bytes than it was asked for.
-TEST_F(DocketTest, evidence_that_is_another_is_refused) {
+TEST_F(PendingOrdersTest, evidence_that_is_another_is_refused) {
     sim::SimNode& liar = world_.add_node();
     p2p::Handlers handlers(liar.host());
     handlers.on_call(evidence_method, [](PeerId, Bytes) -> Task<Result<Bytes>> {

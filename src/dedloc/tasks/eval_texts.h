@@ -10,7 +10,7 @@
 #include "dedloc/base/result.h"
 #include "dedloc/tasks/training_task.h"
 
-namespace dedloc::cli {
+namespace dedloc::tasks {
 
 inline constexpr std::size_t scored_file_bytes_max = 256u << 20;
 inline constexpr std::size_t questions_max = 1'000'000;
@@ -25,13 +25,13 @@ struct Question {
 // A line: {"prompt": "…", "choices": ["…", …], "answer": 0}. bad_input names the line.
 Result<std::vector<Question>> questions_in(std::string_view jsonl);
 // Each choice behind its prompt, with the space between them that neither of them has.
-std::vector<tasks::ScoredText> texts_of(const std::vector<Question>& questions);
+std::vector<ScoredText> texts_of(const std::vector<Question>& questions);
 
 // tokens, bytes, token_loss, perplexity, bits_per_byte.
-std::vector<tasks::Measure> perplexity_measures(const tasks::TextScore& score);
+std::vector<Measure> perplexity_measures(const TextScore& score);
 // choices_accuracy: of the questions, those whose answer is the likeliest choice, and
 // choices_accuracy_by_byte: … per byte; choices_chance: what guessing reaches; questions.
-std::vector<tasks::Measure> choice_measures(const std::vector<Question>& questions,
-                                            const std::vector<tasks::TextScore>& scores);
+std::vector<Measure> choice_measures(const std::vector<Question>& questions,
+                                     const std::vector<TextScore>& scores);
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::tasks

@@ -1,4 +1,4 @@
-#include "dedloc/averaging/judge.h"
+#include "dedloc/averaging/proof_checker.h"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@ namespace dedloc::averaging {
 namespace {
 
 // Parts, or rows, that are looked into together: their inputs lie in memory meanwhile.
-constexpr std::size_t judged_at_once_max = 16;
+constexpr std::size_t checked_at_once_max = 16;
 
 using robust::Offence;
 using robust::OrderKind;
@@ -22,10 +22,10 @@ Error not_proved(std::string_view why) {
 
 // All at once: one after another they would take longer than a voter is waited for. False: one is
 // shown by nobody.
-Task<bool> Judge::gather(std::shared_ptr<OpenProof> open,
-                         std::vector<AskInput> asks,
-                         std::shared_ptr<Evidence> into,
-                         std::shared_ptr<Judgement> judgement) {
+Task<bool> ProofChecker::gather(std::shared_ptr<OpenProof> open,
+                                std::vector<AskInput> asks,
+                                std::shared_ptr<Evidence> into,
+                                std::shared_ptr<ProofFindings> findings) {
     using Inputs = std::vector<std::optional<allreduce::CommittedInput>>;
     const auto found = std::make_shared<Inputs>(asks.size());
     std::vector<Task<void>> fetches;
@@ -36,7 +36,7 @@ Task<bool> Judge::gather(std::shared_ptr<OpenProof> open,
         auto& input = (*found)[i];
         if (!input) {
             const std::uint32_t owner = open->draw->parts[part].owner;
-            judgement->unshown.push_back({plan, Observation::unshown, member, part, owner});
+            findings->unshown.push_back({plan, Observation::unshown, member, part, owner});
             co_return false;
         }
         into->inputs.push_back({part, member, std::move(input->path), to_bytes(*input->encoded)});
@@ -44,16 +44,17 @@ Task<bool> Judge::gather(std::shared_ptr<OpenProof> open,
     co_return true;
 }
 
-Task<void> Judge::fetch(std::shared_ptr<OpenProof> open,
-                        AskInput ask,
-                        std::shared_ptr<std::vector<std::optional<allreduce::CommittedInput>>> into,
-                        std::size_t place) {
+Task<void> ProofChecker::fetch(
+    std::shared_ptr<OpenProof> open,
+    AskInput ask,
+    std::shared_ptr<std::vector<std::optional<allreduce::CommittedInput>>> into,
+    std::size_t place) {
     (*into)[place] = co_await prover_.input_of(std::move(open), ask.part, ask.member);
 }
 
-Task<void> Judge::judge_part(std::shared_ptr<OpenProof> open,
-                             std::uint32_t part,
-                             std::shared_ptr<Judgement> judgement) {
+Task<void> ProofChecker::check_part(std::shared_ptr<OpenProof> open,
+                                    std::uint32_t part,
+                                    std::shared_ptr<ProofFindings> findings) {
     const consensus::FinishedPart header = open->draw->parts[part];
     const auto evidence = std::make_shared<Evidence>();
     evidence->plan = wire::encode(open->plan());
@@ -64,26 +65,26 @@ Task<void> Judge::judge_part(std::shared_ptr<OpenProof> open,
         evidence->commitments.push_back({reveal.member, reveal.commitment});
         asks.push_back({open->exchange->digest(), part, reveal.member});
     }
-    const bool shown = co_await gather(open, std::move(asks), evidence, judgement);
+    const bool shown = co_await gather(open, std::move(asks), evidence, findings);
     if (!shown) co_return;
     auto work = [evidence, context = evidence_context(environment_)] {
         return reduction_is_right(*evidence, context);
     };
     const Result<bool> right = co_await environment_.node.workers.run(std::move(work));
     if (!right || *right) co_return;
-    judgement->charges.push_back(charge(environment_.ledger.base(),
-                                        open->plan().members[header.owner].peer,
-                                        OrderKind::ban,
-                                        Offence::wrong_reduction,
-                                        *evidence));
+    findings->orders.push_back(propose_order(environment_.ledger.base(),
+                                             open->plan().members[header.owner].peer,
+                                             OrderKind::ban,
+                                             Offence::wrong_reduction,
+                                             *evidence));
 }
 
-Task<void> Judge::judge_row(std::shared_ptr<OpenProof> open,
-                            std::shared_ptr<const Proof> proof,
-                            std::uint32_t owner,
-                            std::uint32_t member,
-                            std::optional<SignedBy> accusation,
-                            std::shared_ptr<Judgement> judgement) {
+Task<void> ProofChecker::check_row(std::shared_ptr<OpenProof> open,
+                                   std::shared_ptr<const Proof> proof,
+                                   std::uint32_t owner,
+                                   std::uint32_t member,
+                                   std::optional<SignedBy> accusation,
+                                   std::shared_ptr<ProofFindings> findings) {
     const auto evidence = std::make_shared<Evidence>();
     evidence->plan = wire::encode(open->plan());
     Proof one{proof->draw, {}};
@@ -96,7 +97,7 @@ Task<void> Judge::judge_row(std::shared_ptr<OpenProof> open,
     const auto parts = open->rows->parts_of(owner, member);
     std::vector<AskInput> asks;
     for (const std::uint32_t part : parts) asks.push_back({open->exchange->digest(), part, member});
-    const bool shown = co_await gather(open, std::move(asks), evidence, judgement);
+    const bool shown = co_await gather(open, std::move(asks), evidence, findings);
     if (!shown) co_return;
     for (const std::uint32_t part : parts) {
         const SharedBytes average = environment_.parts.find(proof->draw.parts[part].digest);
@@ -111,59 +112,59 @@ Task<void> Judge::judge_row(std::shared_ptr<OpenProof> open,
     const consensus::Base& base = environment_.ledger.base();
     if (!*right) {
         const PeerId& liar = open->plan().members[member].peer;
-        judgement->charges.push_back(
-            charge(base, liar, OrderKind::ban, Offence::false_row, *evidence));
+        findings->orders.push_back(
+            propose_order(base, liar, OrderKind::ban, Offence::false_row, *evidence));
     } else if (accusation) {
         evidence->statements.push_back(*accusation);
         const PeerId& liar = open->plan().members[owner].peer;
-        judgement->charges.push_back(
-            charge(base, liar, OrderKind::ban, Offence::false_accusation, *evidence));
+        findings->orders.push_back(
+            propose_order(base, liar, OrderKind::ban, Offence::false_accusation, *evidence));
     }
 }
 
 // Some at once: one after another they take longer than voters are waited for.
-Task<Judgement> Judge::first_not_clear(std::vector<Look> looks) {
-    for (std::size_t first = 0; first < looks.size(); first += judged_at_once_max) {
-        const std::size_t end = std::min(first + judged_at_once_max, looks.size());
-        std::vector<std::shared_ptr<Judgement>> found;
+Task<ProofFindings> ProofChecker::first_not_clear(std::vector<Check> checks) {
+    for (std::size_t first = 0; first < checks.size(); first += checked_at_once_max) {
+        const std::size_t end = std::min(first + checked_at_once_max, checks.size());
+        std::vector<std::shared_ptr<ProofFindings>> found;
         std::vector<Task<void>> at_once;
         for (std::size_t i = first; i < end; ++i) {
-            found.push_back(std::make_shared<Judgement>());
-            at_once.push_back(looks[i](found.back()));
+            found.push_back(std::make_shared<ProofFindings>());
+            at_once.push_back(checks[i](found.back()));
         }
         co_await runtime::all_of(std::move(at_once));
-        for (const std::shared_ptr<Judgement>& each : found)
+        for (const std::shared_ptr<ProofFindings>& each : found)
             if (!each->is_clear()) co_return *each;
     }
-    co_return Judgement{};
+    co_return ProofFindings{};
 }
 
-Task<Judgement> Judge::of_owner(std::shared_ptr<OpenProof> open,
-                                std::shared_ptr<const Proof> proof,
-                                std::uint32_t owner) {
-    std::vector<Look> looks;
+Task<ProofFindings> ProofChecker::of_owner(std::shared_ptr<OpenProof> open,
+                                           std::shared_ptr<const Proof> proof,
+                                           std::uint32_t owner) {
+    std::vector<Check> checks;
     for (std::uint32_t part = 0; part < proof->draw.parts.size(); ++part)
         if (proof->draw.parts[part].owner == owner)
-            looks.push_back([this, open, part](std::shared_ptr<Judgement> found) {
-                return judge_part(open, part, std::move(found));
+            checks.push_back([this, open, part](std::shared_ptr<ProofFindings> found) {
+                return check_part(open, part, std::move(found));
             });
-    Judgement of_parts = co_await first_not_clear(std::move(looks));
+    ProofFindings of_parts = co_await first_not_clear(std::move(checks));
     if (!of_parts.is_clear()) co_return of_parts;
-    std::vector<Look> rows;
+    std::vector<Check> rows;
     for (const SignedBy& answer : proof->answers)
         if (!open->rows->parts_of(owner, answer.member).empty())
             rows.push_back([this, open, proof, owner, member = answer.member](
-                               std::shared_ptr<Judgement> found) {
-                return judge_row(open, proof, owner, member, std::nullopt, std::move(found));
+                               std::shared_ptr<ProofFindings> found) {
+                return check_row(open, proof, owner, member, std::nullopt, std::move(found));
             });
-    Judgement of_rows = co_await first_not_clear(std::move(rows));
+    ProofFindings of_rows = co_await first_not_clear(std::move(rows));
     co_return of_rows;
 }
 
-Task<Judgement> Judge::of_row(std::shared_ptr<OpenProof> open,
-                              std::shared_ptr<const Proof> proof,
-                              SignedBy accusation) {
-    const auto judgement = std::make_shared<Judgement>();
+Task<ProofFindings> ProofChecker::of_row(std::shared_ptr<OpenProof> open,
+                                         std::shared_ptr<const Proof> proof,
+                                         SignedBy accusation) {
+    const auto findings = std::make_shared<ProofFindings>();
     const auto read = wire::decode<Accusation>(accusation.payload);
     const bool sound = read && accusation.member < open->plan().members.size() &&
                        read->draw == open->draw_digest &&
@@ -171,15 +172,15 @@ Task<Judgement> Judge::of_row(std::shared_ptr<OpenProof> open,
                                                     accusation_domain,
                                                     accusation.payload,
                                                     accusation.signature);
-    if (!sound) co_return *judgement;
+    if (!sound) co_return *findings;
     const std::optional<SignedBy> accuses = accusation;
-    co_await judge_row(open, proof, accusation.member, read->accused, accuses, judgement);
-    co_return *judgement;
+    co_await check_row(open, proof, accusation.member, read->accused, accuses, findings);
+    co_return *findings;
 }
 
-Task<Result<void>> Judge::vouch(std::shared_ptr<const consensus::Plan> plan,
-                                consensus::Decision decided,
-                                PeerId proposer) {
+Task<Result<void>> ProofChecker::vouch(std::shared_ptr<const consensus::RoundPlan> plan,
+                                       consensus::Decision decided,
+                                       PeerId proposer) {
     const auto decision = std::make_shared<const consensus::Decision>(std::move(decided));
     const std::shared_ptr<OpenProof> open =
         prover_.find(consensus::decision_digest(decision->plan));
@@ -191,8 +192,8 @@ Task<Result<void>> Judge::vouch(std::shared_ptr<const consensus::Plan> plan,
         (void)store_.put(wire::encode(*proof));  // validators look for it there
         co_return co_await check_proof(plan, decision, proof, rows);
     }
-    // It came to others, and not to us.
-    const TimePoint deadline = environment_.now() + parts_.patience.answer_after_work();
+    // The proof came to others, and not to us.
+    const TimePoint deadline = environment_.now() + parts_.timeouts.answer_after_work();
     const auto bytes = co_await store_.fetch(proposer, decision->proof, deadline);
     if (!bytes) co_return make_error(ErrorKind::not_found, "the proof is not to be had");
     auto read = wire::decode<Proof>(*bytes);
@@ -214,7 +215,8 @@ Task<Result<void>> Judge::vouch(std::shared_ptr<const consensus::Plan> plan,
 
 // As far as this member can tell: it revealed its own nonce when it held every average. The leader
 // hears nonces before it does.
-bool Judge::was_committed_before_draw(const consensus::Plan& plan, const DrawMessage& draw) const {
+bool ProofChecker::was_committed_before_draw(const consensus::RoundPlan& plan,
+                                             const DrawMessage& draw) const {
     const std::shared_ptr<OpenProof> open = prover_.find(draw.plan);
     if (!open || !open->exchange->open_to() || plan.leader == environment_.me()) return true;
     const std::set<std::uint32_t>& committed = *open->exchange->open_to();
@@ -223,10 +225,10 @@ bool Judge::was_committed_before_draw(const consensus::Plan& plan, const DrawMes
     return true;
 }
 
-Task<Result<void>> Judge::check_proof(std::shared_ptr<const consensus::Plan> plan,
-                                      std::shared_ptr<const consensus::Decision> decision,
-                                      std::shared_ptr<const Proof> proof,
-                                      std::shared_ptr<const allreduce::ProofRows> rows) {
+Task<Result<void>> ProofChecker::check_proof(std::shared_ptr<const consensus::RoundPlan> plan,
+                                             std::shared_ptr<const consensus::Decision> decision,
+                                             std::shared_ptr<const Proof> proof,
+                                             std::shared_ptr<const allreduce::ProofRows> rows) {
     for (std::size_t part = 0; part < decision->parts.size(); ++part)
         if (proof->draw.parts[part].signed_bytes() != decision->parts[part].signed_bytes())
             co_return not_proved("its proof is of other averages");
@@ -246,9 +248,9 @@ Task<Result<void>> Judge::check_proof(std::shared_ptr<const consensus::Plan> pla
         if (rows->check_sums(owner, column)) continue;
         const std::shared_ptr<OpenProof> open = prover_.find(proof->draw.plan);
         if (!open) co_return make_error(ErrorKind::not_found, "its inputs are not to be had");
-        const Judgement judgement = co_await of_owner(open, proof, owner);
-        if (!judgement.charges.empty()) co_return not_proved("an average of it is wrong");
-        if (!judgement.unshown.empty())
+        const ProofFindings findings = co_await of_owner(open, proof, owner);
+        if (!findings.orders.empty()) co_return not_proved("an average of it is wrong");
+        if (!findings.unshown.empty())
             co_return make_error(ErrorKind::not_found, "its inputs are not to be had");
     }
     co_return Result<void>();

@@ -1,6 +1,6 @@
-// Cases: what validators found about one contribution, and what follows from it. A validator that
+// Recheck: what validators found about one contribution, and what follows from it. A validator that
 // is drawn recomputes a contribution; where its rows and the author's do not agree, everybody else
-// who can recomputes it, too, and the case is decided when enough of them agree with each other:
+// who can recomputes it, too, and the recheck ends when enough of them agree with each other:
 //
 //   enough agree with each other and not with the author  ban of the author
 //   enough agree with the author, an accuser does not     ban of that accuser
@@ -29,7 +29,7 @@ namespace dedloc::robust {
 // A voter that is the only one decides alone anyway.
 std::size_t findings_needed(std::size_t voters);
 
-enum class Ruling {
+enum class RecheckResult {
     open,      // the one that was drawn has not answered
     right,     // and agrees with the author
     disputed,  // others are to recompute
@@ -38,22 +38,23 @@ enum class Ruling {
     undecided,       // all have answered
 };
 
-class Case {
+class Recheck {
   public:
-    // `jury`: who may answer; `validator`, the one that was drawn, is one of them, the author none.
-    Case(std::vector<Row> rows, PeerId validator, std::set<PeerId> jury, double tolerance);
+    // `eligible`: who may answer; `validator`, the one that was drawn, is one of them, the author
+    // none.
+    Recheck(std::vector<Row> rows, PeerId validator, std::set<PeerId> eligible, double tolerance);
 
-    // One more may answer.
-    void ask(const PeerId& validator) { jury_.insert(validator); }
-    bool is_asked(const PeerId& validator) const { return jury_.contains(validator); }
-    // Errors: denied: not of the jury; conflict: it said something else before;
+    // A further validator may answer.
+    void ask(const PeerId& validator) { eligible_.insert(validator); }
+    bool is_asked(const PeerId& validator) const { return eligible_.contains(validator); }
+    // Errors: denied: not eligible; conflict: it said something else before;
     // peer_broke_protocol: not as many rows as the author's.
     Ok add(const PeerId& validator, std::vector<Row> recomputed);
 
-    Ruling ruling(std::size_t needed) const;
-    // The guilty of a case, but for the author: the accusers.
+    RecheckResult result(std::size_t needed) const;
+    // Peers at fault, but for the author: the accusers.
     std::vector<PeerId> guilty() const;
-    // The peers whose findings decide it, sorted: the evidence.
+    // The peers whose findings decide, sorted: the evidence.
     std::vector<PeerId> witnesses(std::size_t needed) const;
     bool has_answered(const PeerId& validator) const { return findings_.contains(validator); }
     bool is_disputed() const;
@@ -66,7 +67,7 @@ class Case {
 
     std::vector<Row> rows_;
     PeerId validator_;
-    std::set<PeerId> jury_;
+    std::set<PeerId> eligible_;
     double tolerance_;
     std::map<PeerId, std::vector<Row>> findings_;
 };

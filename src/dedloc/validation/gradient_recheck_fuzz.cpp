@@ -1,5 +1,5 @@
 // Findings of validators, as evidence that anybody may show: the first byte says for which order.
-// Whatever it says must be safe to read and judge, and proves nothing, as no signature holds.
+// Whatever it says must be safe to read and check, and proves nothing, as no signature holds.
 
 // First: see host_fuzz.cpp.
 #include "dedloc/runtime/pch.h"
@@ -9,7 +9,7 @@
 #include "dedloc/runtime/work_in_place.h"
 #include "dedloc/security/constant_verifier_testing.h"
 #include "dedloc/security/hash.h"
-#include "dedloc/validation/gradient_case.h"
+#include "dedloc/validation/gradient_recheck.h"
 #include "dedloc/wire/message.h"
 
 using namespace dedloc;
@@ -23,12 +23,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     order.until_step = robust::for_good;
     order.evidence = security::sha256(said);
     if (const auto evidence = wire::decode<validation::GradientEvidence>(said))
-        for (const validation::GradientCase& each : evidence->cases) {
-            const auto read = validation::read_case(each, security::ConstantVerifier(true));
+        for (const validation::GradientRecheck& each : evidence->rechecks) {
+            const auto read = validation::verify_recheck(each, security::ConstantVerifier(true));
             if (!read) continue;
             std::set<PeerId> voters;
             for (const auto& [finder, rows] : read->findings) voters.insert(finder);
-            (void)validation::judge_case(*read, voters, 2e-3);
+            (void)validation::recheck_outcome(*read, voters, 2e-3);
             order.subject = read->author;
         }
     averaging::EvidenceRules rules;

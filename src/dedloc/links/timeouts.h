@@ -1,4 +1,4 @@
-// Patience: how long the answer of a live peer is waited for. Bulk data of a round may be before it
+// Timeouts: how long the answer of a live peer is waited for. Bulk data of a round may be before it
 // on the link, more of it in a long round.
 //
 // Thread: the network thread.
@@ -13,25 +13,25 @@ namespace dedloc::links {
 
 // For the answer of a peer whose link is full: its queue is before the answer, both ways, and what
 // is lost in it is sent again.
-inline constexpr Duration patience_max = 30s;
+inline constexpr Duration answer_timeout_max = 30s;
 
-class Patience {
+class Timeouts {
   public:
     // `call_timeout`: of small messages between live peers, at least; `round_max`: of any round.
-    Patience(Duration call_timeout, Duration round_max)
+    Timeouts(Duration call_timeout, Duration round_max)
         : call_timeout_(call_timeout), round_max_(round_max) {}
 
     // With a live peer that was asked something small.
-    Duration with_answer() const {
+    Duration answer() const {
         return std::clamp<Duration>(
-            newest_round_ / 5, call_timeout_, std::max(call_timeout_, patience_max));
+            newest_round_ / 5, call_timeout_, std::max(call_timeout_, answer_timeout_max));
     }
     // Inside a handler, or of one question among several: the asker's own call still ends in time.
-    Duration within_answer() const { return with_answer() / 2; }
+    Duration within_answer() const { return answer() / 2; }
     // For a question that is answered after another one, or asked again once.
-    Duration two_answers() const { return with_answer() * 2; }
+    Duration two_answers() const { return answer() * 2; }
     // Where the asked peer first computes a state, checks rows, or fetches what it lacks.
-    Duration answer_after_work() const { return with_answer() * 4; }
+    Duration answer_after_work() const { return answer() * 4; }
     // A long round may keep peers silent for as long as it takes.
     Duration at_least(Duration usual) const { return std::max(usual, newest_round_); }
 

@@ -13,15 +13,15 @@
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/tasks/registry.h"
 
-namespace dedloc::cli {
+namespace dedloc::peer {
 
 class ServeMemory {
   public:
     // Failures: the program, or one expert, does not fit.
     // `beside`: bytes that each expert takes more, while it is served.
-    static peer::Outcome<ServeMemory> reserve(const tasks::RunExperts& experts,
-                                              std::uint64_t bytes,
-                                              std::uint64_t beside);
+    static Outcome<ServeMemory> reserve(const tasks::RunExperts& experts,
+                                        std::uint64_t bytes,
+                                        std::uint64_t beside);
 
     const experts::MemoryPlan& plan() const { return plan_; }
     std::uint64_t lent() const { return lent_; }
@@ -43,4 +43,4 @@ class ServeMemory {
     std::uint64_t expert_ = 0;
 };
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::peer

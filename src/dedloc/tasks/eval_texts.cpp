@@ -1,4 +1,4 @@
-#include "dedloc/cli/eval_texts.h"
+#include "dedloc/tasks/eval_texts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "dedloc/base/text_lines.h"
 
-namespace dedloc::cli {
+namespace dedloc::tasks {
 namespace {
 
 constexpr const char* question_form =
@@ -66,8 +66,8 @@ Result<std::vector<Question>> questions_in(std::string_view jsonl) {
     return questions;
 }
 
-std::vector<tasks::ScoredText> texts_of(const std::vector<Question>& questions) {
-    std::vector<tasks::ScoredText> texts;
+std::vector<ScoredText> texts_of(const std::vector<Question>& questions) {
+    std::vector<ScoredText> texts;
     for (const Question& question : questions)
         for (const std::string& choice : question.choices)
             texts.push_back(
@@ -76,7 +76,7 @@ std::vector<tasks::ScoredText> texts_of(const std::vector<Question>& questions) 
     return texts;
 }
 
-std::vector<tasks::Measure> perplexity_measures(const tasks::TextScore& score) {
+std::vector<Measure> perplexity_measures(const TextScore& score) {
     const auto tokens = static_cast<double>(score.tokens);
     const auto bytes = static_cast<double>(score.bytes);
     const double mean = score.nats / std::max(tokens, 1.0);
@@ -87,8 +87,8 @@ std::vector<tasks::Measure> perplexity_measures(const tasks::TextScore& score) {
             {"bytes", bytes}};
 }
 
-std::vector<tasks::Measure> choice_measures(const std::vector<Question>& questions,
-                                            const std::vector<tasks::TextScore>& scores) {
+std::vector<Measure> choice_measures(const std::vector<Question>& questions,
+                                     const std::vector<TextScore>& scores) {
     double right = 0;
     double right_by_byte = 0;
     double chance = 0;
@@ -111,4 +111,4 @@ std::vector<tasks::Measure> choice_measures(const std::vector<Question>& questio
             {"questions", static_cast<double>(questions.size())}};
 }
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::tasks

@@ -1,4 +1,4 @@
-#include "dedloc/validation/gradient_case.h"
+#include "dedloc/validation/gradient_recheck.h"
 
 #include <algorithm>
 
@@ -10,98 +10,101 @@ namespace {
 using robust::Offence;
 using robust::Order;
 using robust::OrderKind;
-using robust::Ruling;
+using robust::RecheckResult;
 
 Error unproved(std::string_view why) {
     return make_error(ErrorKind::peer_broke_protocol, "evidence does not prove an order: {}", why);
 }
 
-Result<std::vector<ReadCase>> read_cases(ByteView bytes,
-                                         const averaging::EvidenceContext& context) {
+Result<std::vector<VerifiedRecheck>> verify_rechecks(ByteView bytes,
+                                                     const averaging::EvidenceContext& context) {
     const auto evidence = wire::decode<GradientEvidence>(bytes);
     if (!evidence) return unproved("it cannot be read");
-    std::vector<ReadCase> cases;
-    for (const GradientCase& each : evidence->cases) {
-        DEDLOC_TRY(ReadCase read, read_case(each, context.verifier));
-        cases.push_back(std::move(read));
+    std::vector<VerifiedRecheck> rechecks;
+    for (const GradientRecheck& each : evidence->rechecks) {
+        DEDLOC_TRY(VerifiedRecheck read, verify_recheck(each, context.verifier));
+        rechecks.push_back(std::move(read));
     }
-    return cases;
+    return rechecks;
 }
 
-bool finds_guilty(const CaseOutcome& outcome, const ReadCase& read, const PeerId& subject) {
-    if (outcome.ruling == Ruling::author_guilty) return read.author == subject;
-    return outcome.ruling == Ruling::accuser_guilty &&
+bool finds_guilty(const RecheckOutcome& outcome,
+                  const VerifiedRecheck& read,
+                  const PeerId& subject) {
+    if (outcome.result == RecheckResult::author_guilty) return read.author == subject;
+    return outcome.result == RecheckResult::accuser_guilty &&
            std::ranges::find(outcome.guilty, subject) != outcome.guilty.end();
 }
 
-class GradientJudge {
+class GradientEvidenceChecker {
   public:
-    explicit GradientJudge(GradientRules rules) : rules_(std::move(rules)) {}
+    explicit GradientEvidenceChecker(GradientRules rules) : rules_(std::move(rules)) {}
 
     Ok mistaken(const Order& order, ByteView bytes, const averaging::EvidenceContext& c) const {
-        DEDLOC_TRY(const auto cases, read_cases(bytes, c));
-        if (order.kind != OrderKind::probation || cases.size() != 1)
+        DEDLOC_TRY(const auto rechecks, verify_rechecks(bytes, c));
+        if (order.kind != OrderKind::probation || rechecks.size() != 1)
             return unproved("one mistake puts a peer on probation");
-        if (order.from_step > cases.front().plan->instance.step + case_steps_max)
+        if (order.from_step > rechecks.front().plan->instance.step + recheck_steps_max)
             return unproved("it is about a mistake of long ago");
-        const CaseOutcome outcome = judge_case(cases.front(), ids_of(c.voters), rules_.tolerance);
-        if (finds_guilty(outcome, cases.front(), order.subject)) return {};
+        const RecheckOutcome outcome =
+            recheck_outcome(rechecks.front(), ids_of(c.voters), rules_.tolerance);
+        if (finds_guilty(outcome, rechecks.front(), order.subject)) return {};
         return unproved("too few compute something else than it does");
     }
 
-    // That it erred before is certified already: by the order that told it, or that let it in
+    // An earlier error is certified already: by the order that told it, or that let it in
     // again.
     Ok banned(const Order& order, ByteView bytes, const averaging::EvidenceContext& c) const {
-        DEDLOC_TRY(const auto cases, read_cases(bytes, c));
-        if (order.kind != OrderKind::ban || cases.size() != 1)
+        DEDLOC_TRY(const auto rechecks, verify_rechecks(bytes, c));
+        if (order.kind != OrderKind::ban || rechecks.size() != 1)
             return unproved("one more wrong contribution bans a peer");
-        const ReadCase& again = cases.front();
+        const VerifiedRecheck& again = rechecks.front();
         const std::uint64_t step = again.plan->instance.step;
-        if (order.from_step > step + case_steps_max)
+        if (order.from_step > step + recheck_steps_max)
             return unproved("it is about a mistake of long ago");
-        const CaseOutcome outcome = judge_case(again, ids_of(c.voters), rules_.tolerance);
+        const RecheckOutcome outcome = recheck_outcome(again, ids_of(c.voters), rules_.tolerance);
         if (!finds_guilty(outcome, again, order.subject))
             return unproved("too few compute something else than it does");
-        const Order* const pardon = c.orders.pardon_of(order.subject, order.from_step);
-        if (pardon != nullptr && step > pardon->from_step) return {};
+        const Order* const readmission = c.orders.readmission_of(order.subject, order.from_step);
+        if (readmission != nullptr && step > readmission->from_step) return {};
         const Order* const told = c.orders.mistake_of(order.subject, order.from_step);
         if (told == nullptr || again.author != order.subject || !again.weightless)
             return unproved("nothing says that it had erred before");
-        // Its carried samples, and the step that was open, were computed before.
+        // The subject's carried samples, and the step that was open, were computed before.
         if (step <= told->from_step + 1)
             return unproved("it may have computed that before it was told");
         return {};
     }
 
     Ok vouched(const Order& order, ByteView bytes, const averaging::EvidenceContext& c) const {
-        DEDLOC_TRY(const auto cases, read_cases(bytes, c));
+        DEDLOC_TRY(const auto rechecks, verify_rechecks(bytes, c));
         if (order.kind != OrderKind::vouch) return unproved("it is evidence for nothing bad");
         const Order* const erred = c.orders.probation_of(order.subject, order.from_step);
-        const bool pardons = c.orders.mistake_of(order.subject, order.from_step) != nullptr;
-        if (pardons != (order.offence == Offence::mistaken))
+        const bool readmissions = c.orders.mistake_of(order.subject, order.from_step) != nullptr;
+        if (readmissions != (order.offence == Offence::mistaken))
             return unproved("it does not say whether the peer had erred");
-        if (c.orders.pardon_of(order.subject, order.from_step) != nullptr)
+        if (c.orders.readmission_of(order.subject, order.from_step) != nullptr)
             return unproved("a pardon is not replaced");
-        if (cases.empty()) {
+        if (rechecks.empty()) {
             if (c.voted_lately && erred == nullptr) return {};
             return unproved("the peer was no voter");
         }
-        if (cases.size() < rules_.right_needed) return unproved("it was found right too rarely");
-        if (erred != nullptr && cases.front().plan->instance.step <= erred->from_step)
+        if (rechecks.size() < rules_.right_needed) return unproved("it was found right too rarely");
+        if (erred != nullptr && rechecks.front().plan->instance.step <= erred->from_step)
             return unproved("it was right only before it erred");
         const std::set<PeerId> voters = ids_of(c.voters);
         std::set<PeerId> finders;
-        for (std::size_t i = 0; i < cases.size(); ++i) {
-            const CaseOutcome outcome = judge_case(cases[i], voters, rules_.tolerance);
+        for (std::size_t i = 0; i < rechecks.size(); ++i) {
+            const RecheckOutcome outcome = recheck_outcome(rechecks[i], voters, rules_.tolerance);
             finders.insert(outcome.agree.begin(), outcome.agree.end());
             const bool later =
-                i == 0 || cases[i].plan->instance.step > cases[i - 1].plan->instance.step;
-            if (!later || cases[i].author != order.subject || outcome.agree.empty() ||
-                outcome.ruling == Ruling::author_guilty)
+                i == 0 || rechecks[i].plan->instance.step > rechecks[i - 1].plan->instance.step;
+            if (!later || rechecks[i].author != order.subject || outcome.agree.empty() ||
+                outcome.result == RecheckResult::author_guilty)
                 return unproved("nobody finds it right");
         }
         const std::size_t needed =
-            finders_needed(*cases.back().plan, order.subject, voters, rules_.right_needed);
+            finders_needed(*rechecks.back().plan, order.subject, voters, rules_.right_needed);
         if (finders.size() < needed)
             return unproved("too few find it right: they could be its accomplices");
         return {};
@@ -113,24 +116,26 @@ class GradientJudge {
 
 }  // namespace
 
-std::size_t finders_needed(const consensus::Plan& plan,
+std::size_t finders_needed(const consensus::RoundPlan& plan,
                            const PeerId& author,
                            const std::set<PeerId>& voters,
-                           std::size_t cases) {
+                           std::size_t rechecks) {
     if (voters.size() < 3) return 1;
     const auto can = static_cast<std::size_t>(
         std::ranges::count_if(plan.members, [&](const consensus::PlanMember& member) {
             return member.checks && member.peer != author && voters.contains(member.peer);
         }));
-    return std::max<std::size_t>(1, std::min({cases, robust::findings_needed(voters.size()), can}));
+    return std::max<std::size_t>(1,
+                                 std::min({rechecks, robust::findings_needed(voters.size()), can}));
 }
 
 std::size_t agreement_needed(std::size_t voters) {
     return std::max<std::size_t>(2, (voters + 1) / 2);
 }
 
-Result<ReadCase> read_case(const GradientCase& from, const security::Verifier& verifier) {
-    auto plan = wire::decode<consensus::Plan>(from.plan);
+Result<VerifiedRecheck> verify_recheck(const GradientRecheck& from,
+                                       const security::Verifier& verifier) {
+    auto plan = wire::decode<consensus::RoundPlan>(from.plan);
     if (!plan || plan->members.empty() || plan->parts.empty())
         return unproved("its plan cannot be read");
     const averaging::DrawMessage& draw = from.proof.draw;
@@ -139,8 +144,8 @@ Result<ReadCase> read_case(const GradientCase& from, const security::Verifier& v
     DEDLOC_TRY_VOID(averaging::check_draw(verifier, *plan, draw));
     const averaging::SignedBy& answer = from.proof.answers.front();
     if (answer.member >= plan->members.size()) return unproved("a stranger answers");
-    ReadCase read;
-    read.plan = std::make_shared<const consensus::Plan>(*std::move(plan));
+    VerifiedRecheck read;
+    read.plan = std::make_shared<const consensus::RoundPlan>(*std::move(plan));
     read.author = read.plan->members[answer.member].peer;
     read.weightless = read.plan->members[answer.member].weightless;
     DEDLOC_TRY(read.rows, averaging::rows_of(verifier, *read.plan, draw, answer));
@@ -166,25 +171,27 @@ std::set<PeerId> ids_of(const std::vector<consensus::Voter>& voters) {
     return ids;
 }
 
-CaseOutcome judge_case(const ReadCase& read, const std::set<PeerId>& voters, double tolerance) {
-    CaseOutcome outcome;
-    std::set<PeerId> jury;
+RecheckOutcome recheck_outcome(const VerifiedRecheck& read,
+                               const std::set<PeerId>& voters,
+                               double tolerance) {
+    RecheckOutcome outcome;
+    std::set<PeerId> eligible;
     for (const auto& [finder, rows] : read.findings)
-        if (voters.contains(finder)) jury.insert(finder);
-    if (jury.empty()) return outcome;
-    robust::Case judged(read.rows, *jury.begin(), jury, tolerance);
-    for (const PeerId& finder : jury) {
+        if (voters.contains(finder)) eligible.insert(finder);
+    if (eligible.empty()) return outcome;
+    robust::Recheck judged(read.rows, *eligible.begin(), eligible, tolerance);
+    for (const PeerId& finder : eligible) {
         (void)judged.add(finder, read.findings.at(finder));
         if (robust::agree(read.rows, read.findings.at(finder), tolerance))
             outcome.agree.insert(finder);
     }
-    outcome.ruling = judged.ruling(agreement_needed(voters.size()));
+    outcome.result = judged.result(agreement_needed(voters.size()));
     outcome.guilty = judged.guilty();
     return outcome;
 }
 
 void add_gradient_rules(averaging::EvidenceRules& rules, GradientRules of) {
-    const auto judge = std::make_shared<const GradientJudge>(std::move(of));
+    const auto judge = std::make_shared<const GradientEvidenceChecker>(std::move(of));
     const auto add = [&](Offence offence, auto method) {
         rules.add(
             offence,
@@ -193,10 +200,10 @@ void add_gradient_rules(averaging::EvidenceRules& rules, GradientRules of) {
                 return ((*judge).*method)(order, bytes, context);
             });
     };
-    add(Offence::mistaken, &GradientJudge::mistaken);
-    add(Offence::mistaken, &GradientJudge::vouched);
-    add(Offence::wrong_gradient, &GradientJudge::banned);
-    add(Offence::none, &GradientJudge::vouched);
+    add(Offence::mistaken, &GradientEvidenceChecker::mistaken);
+    add(Offence::mistaken, &GradientEvidenceChecker::vouched);
+    add(Offence::wrong_gradient, &GradientEvidenceChecker::banned);
+    add(Offence::none, &GradientEvidenceChecker::vouched);
 }
 
 }  // namespace dedloc::validation
