@@ -126,7 +126,10 @@ class Numbers(ProcessTest):
         self.assertGreaterEqual(again, sum(step["samples"] for step in steps.values()
                                            if step["step"] <= newest["step"] - 5))
         flows = page.json("flows")
-        self.assertEqual({flow["source"] for flow in flows["flows"]}, {"certificate"})
+        # The peer's own connections may have been measured for long enough already.
+        sources = {flow["source"] for flow in flows["flows"]}
+        self.assertLessEqual({"certificate"}, sources)
+        self.assertLessEqual(sources, {"certificate", "measured"})
         self.assertEqual(len({flow["from"] for flow in flows["flows"]}), 2)
         self.expect_sums_at_the_end(host, guest)
 
