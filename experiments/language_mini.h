@@ -10,7 +10,7 @@
 //   state_hashes    how many different ones the living peers have in the end: 1
 //   texts           what the model wrote behind the prompt at three checkpoints
 //
-// Cost: 230 s of processor, some three minutes of two cores; 2.5 GB of memory. Holds when
+// Cost: 345 s of processor, 4.3 minutes of two cores; 2.5 GB of memory. Holds when
 // bits_per_byte <= 2.3, the loss is at most 1 % above that alone, no hash differs, and all that
 // were not killed ended in order.
 // Needs libtorch, the package bible-kjv, and the `dedloc` beside this program.
@@ -23,7 +23,7 @@
 namespace dedloc::lab {
 
 struct LanguageMiniCommand {
-    std::uint64_t steps = 240;  // global steps of 16 samples
+    std::uint64_t steps = 480;  // global steps of 16 samples
     double rate = 0.003;        // the learning rate's peak
     std::string prompt = "And God said unto";
     std::string program{};    // the dedloc to start; empty: the one beside this
