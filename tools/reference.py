@@ -14,17 +14,17 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from command_pages import Command, all_commands  # noqa: E402
-from cpp_source import repository_root  # noqa: E402
+from cpp_source import repository_root, source_files  # noqa: E402
 
 PAGE = "docs/reference.md"
 STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
 MEMBER = re.compile(r"^    [\w:<>, ]+ (\w+)(?: = ([^;]+)|\{([^;}]*)\})?;(?:\s*// (.*))?$")
-VISIT = re.compile(r"\bvisit\(")
 NUMBERS = {"integer_max": "", "steps_max": "2^40", "samples_per_step_max": "2^32",
            "authority_bytes_max": "128", "codec_threshold_min": "4096", "size_max": "2^20",
            "1u << 20": "2^20", "1u << 30": "2^30"}
@@ -130,8 +130,8 @@ def default_text(default: str) -> str:
 
 def with_constants(default: str, everything: str) -> str:
     """A default that is a named string: its text."""
-    if re.fullmatch(r"\w+", default.strip()):
-        named = re.search(rf'\b{default.strip()} = "([^"]*)"', everything)
+    if re.fullmatch(r"[a-z_]\w*", default) and default not in ("true", "false"):
+        named = re.search(rf'\b{default} = "([^"]*)"', everything)
         if named:
             return f'"{named[1]}"'
     return default
@@ -146,40 +146,38 @@ def comments_of_templates(source: str) -> dict[str, str]:
     return found
 
 
+def visits(body: str) -> Iterator[tuple[str, list[str]]]:
+    """The calls of visit(…) and of visit_NAME(…) in order: the function's name, its arguments."""
+    for match in re.finditer(r"\b(visit\w*)\(", body):
+        yield match[1], arguments_at(body, match.end() - 1)
+
+
 def core_keys(root: Path) -> list[Key]:
     run = root / "src/dedloc/run"
+    optim = root / "src/dedloc/optim"
     header = (run / "run_file.h").read_text(encoding="utf-8")
-    optimizer = (root / "src/dedloc/optim/optimizer.h").read_text(encoding="utf-8")
-    schedule = "".join(p.read_text(encoding="utf-8")
-                       for p in sorted((root / "src/dedloc/optim").glob("schedule*.h")))
-    members = {"batch": members_of(header, "BatchConfig"),
-               "local": members_of(header, "LocalConfig"),
-               "averaging": members_of(header, "AveragingConfig"),
-               "robust": members_of(header, "RobustConfig"),
-               "access": members_of(header, "AccessConfig"),
-               "stop": members_of(header, "StopConfig"), "task": members_of(header, "TaskConfig"),
-               "optimizer": members_of(optimizer, "OptimizerConfig"),
-               "schedule": members_of(optimizer + schedule, "Schedule")
-               or members_of(optimizer + schedule, "ScheduleConfig")}
+    members = {section: members_of(header, f"{section.capitalize()}Config")
+               for section in ("batch", "local", "averaging", "robust", "access", "stop", "task")}
+    members["optimizer"] = members_of((optim / "optimizer.h").read_text(encoding="utf-8"),
+                                      "OptimizerConfig")
+    members["schedule"] = members_of((optim / "schedule.h").read_text(encoding="utf-8"), "Schedule")
+    of_run = members_of(header, "RunFile")
     words = comments_of_templates(
         (root / "src/dedloc/templates/run_templates.cpp").read_text(encoding="utf-8"))
-    sources = [(run / "run_file.cpp").read_text(encoding="utf-8")]
+    body = (run / "run_file.cpp").read_text(encoding="utf-8")
+    begin = body.index("void visit_fields(")
+    sources = [body[begin:body.index("\n}\n", begin)]]
     sources += [(run / f"sections/{name}.h").read_text(encoding="utf-8")
                 for name in ("optimizer", "local", "averaging", "robust", "access")]
-    body = sources[0]
-    begin = body.index("void visit_fields(")
-    sources[0] = body[begin:body.index("\n}\n", begin)]
     keys = []
     for source in sources:
-        for match in VISIT.finditer(source):
-            call = arguments_at(source, match.end() - 1)
-            if len(call) < 2 or not STRING.search(call[0]):
+        for function, call in visits(source):
+            if function != "visit" or len(call) < 2 or not STRING.search(call[0]):
                 continue
             name = said(call[0])
             section, _, last = name.rpartition(".")
             member = call[1].split(".")[-1].strip("* ")
-            default, comment = members.get(section, {}).get(
-                last, members_of(header, "RunFile").get(member, ("", "")))
+            default, comment = members.get(section, {}).get(last, of_run.get(member, ("", "")))
             keys.append(Key(name, values_of(call[2] if len(call) > 2 else ""),
                             default_text(default), words.get(name, comment)))
     return keys
@@ -187,9 +185,8 @@ def core_keys(root: Path) -> list[Key]:
 
 def task_sections(root: Path) -> list[tuple[str, str, list[Key]]]:
     """(section, kinds of tasks, keys) in the order of names."""
-    tasks = root / "src/dedloc/tasks"
     sources = {path: path.read_text(encoding="utf-8")
-               for path in sorted(tasks.rglob("*.h")) + sorted(tasks.rglob("*.cpp"))
+               for path in source_files(root, ("src/dedloc/tasks",))
                if not path.stem.endswith("_test")}
     everything = "\n".join(sources.values())
     constants = dict(re.findall(r'(\w+_section_name)(?:\[\])? = "(\w+)"', everything))
@@ -217,38 +214,33 @@ def keys_of_struct(everything: str, struct: str) -> list[Key]:
     if at < 0:
         return []
     body = everything[at:everything.index("\n    }", at)]
-    members = members_of(everything, struct)
+    return keys_in(body, members_of(everything, struct), everything)
+
+
+def keys_in(body: str, members: dict[str, tuple[str, str]], everything: str) -> list[Key]:
     keys: list[Key] = []
-    for match in re.finditer(r"\b(visit\w*)\(", body):
-        call = arguments_at(body, match.end() - 1)
-        if match[1] != "visit" and call[:1] == ["visit"]:  # a list that several structs share
-            shared = re.search(rf"\bvoid {match[1]}\([^)]*\) \{{\n(.*?)\n\}}", everything,
+    for function, call in visits(body):
+        if function == "visit" and len(call) > 1 and STRING.match(call[0]):
+            keys.append(key_of_call(call, body, members, everything))
+        elif function != "visit" and call[:1] == ["visit"]:  # a list that several structs share
+            shared = re.search(rf"\bvoid {function}\([^)]*\) \{{\n(.*?)\n\}}", everything,
                                re.DOTALL)
             if shared:
                 keys += keys_in(shared[1], members, everything)
-        elif match[1] == "visit":
-            keys += keys_in(body, members, everything, match.start())[:1]
     return keys
 
 
-def keys_in(body: str, members: dict[str, tuple[str, str]], everything: str,
-            begin: int = 0) -> list[Key]:
-    keys = []
-    for match in VISIT.finditer(body, begin):
-        call = arguments_at(body, match.end() - 1)
-        if len(call) < 2 or not STRING.match(call[0]):
-            continue
-        name = said(call[0])
-        is_text = r'(?:std::string_view\(\s*)?"'
-        rule = call[2] if len(call) > 2 and not re.match(is_text, call[2]) else ""
-        if re.fullmatch(r"\w+", rule):  # a rule with a name of its own
-            named = re.search(rf"\b((?:run::)?[A-Z]\w+) {rule}(\{{[^}}]*\}})", body)
-            rule = named[1] + named[2] if named else rule
-        text = said(call[-1]) if len(call) > 2 and re.match(is_text, call[-1]) else ""
-        default, comment = members.get(call[1].split(".")[-1], ("", ""))
-        keys.append(Key(name, values_of(rule),
-                        with_constants(default_text(default), everything), text or comment))
-    return keys
+def key_of_call(call: list[str], body: str, members: dict[str, tuple[str, str]],
+                everything: str) -> Key:
+    is_text = r'(?:std::string_view\(\s*)?"'
+    rule = call[2] if len(call) > 2 and not re.match(is_text, call[2]) else ""
+    if re.fullmatch(r"\w+", rule):  # a rule with a name of its own
+        named = re.search(rf"\b((?:run::)?[A-Z]\w+) {rule}(\{{[^}}]*\}})", body)
+        rule = named[1] + named[2] if named else rule
+    text = said(call[-1]) if len(call) > 2 and re.match(is_text, call[-1]) else ""
+    default, comment = members.get(call[1].split(".")[-1], ("", ""))
+    return Key(said(call[0]), values_of(rule), with_constants(default_text(default), everything),
+               text or comment)
 
 
 def cell(text: str) -> str:
