@@ -23,7 +23,8 @@ import re
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,7 +45,6 @@ _NOT_LINKED = re.compile(
 class Library:
     name: str
     package: str
-    used_by: set[str] = field(default_factory=set)
 
 
 def run(*command: str) -> str:
@@ -60,14 +60,29 @@ def paths_of(binary: Path) -> dict[str, Path]:
     return {name: Path(path) for name, path in found}
 
 
-def package_of(path: Path) -> str:
+def names_of(path: Path) -> list[str]:
     """Debian's dpkg knows a file by one of its two names: /lib is a link to /usr/lib."""
     real = os.path.realpath(path)
-    for name in (str(path), real, real.removeprefix("/usr"), "/usr" + real):
-        owner = run("dpkg-query", "-S", name).split(":")[0]
-        if owner:
-            return owner
-    return ""
+    return [str(path), real, real.removeprefix("/usr"), "/usr" + real]
+
+
+def packages_of(paths: Iterable[Path]) -> dict[Path, str]:
+    """The Debian package of each file, '' for none: all in one question, as each reads dpkg's whole
+    list of files."""
+    names = {path: names_of(path) for path in paths}
+    if not names:
+        return {}
+    owners: dict[str, str] = {}
+    asked = sorted({name for of_one in names.values() for name in of_one})
+    for line in run("dpkg-query", "-S", *asked).splitlines():
+        owner, _, name = line.rpartition(": ")
+        owners.setdefault(name, owner.split(":")[0])
+    return {path: next((owners[name] for name in of_one if owners.get(name)), "")
+            for path, of_one in names.items()}
+
+
+def package_of(path: Path) -> str:
+    return packages_of([path])[path]
 
 
 def archives(build: Path, target: str) -> set[Path]:
@@ -144,28 +159,28 @@ def installed(build: Path) -> list[Path]:
 
 def collect(build: Path) -> tuple[dict[str, Library], set[str]]:
     """Libraries by name, and packages that only libtorch brings along."""
-    libraries: dict[str, Library] = {}
+    found: dict[str, Path] = {}
     brought: set[Path] = set()
     for binary in installed(build):
         paths = paths_of(binary)
-        waiting = [(name, binary.name) for name in needed(binary)]
+        waiting = needed(binary)
         seen: set[str] = set()
         while waiting:
-            name, user = waiting.pop()
+            name = waiting.pop()
             if name in seen or name not in paths or paths[name].is_relative_to(build):
                 continue
             seen.add(name)
-            entry = libraries.setdefault(name, Library(name, package_of(paths[name])))
-            entry.used_by.add(binary.name)
+            found.setdefault(name, paths[name])
             if not TORCH.match(name):
-                waiting += [(below, name) for below in needed(paths[name])]
+                waiting += needed(paths[name])
         brought |= {path for name, path in paths.items()
                     if name not in seen and not path.is_relative_to(build)}
         for archive in archives(build, str(binary.relative_to(build))):
-            entry = libraries.setdefault(archive.name, Library(archive.name, package_of(archive)))
-            entry.used_by.add(binary.name)
+            found.setdefault(archive.name, archive)
+    packages = packages_of({*found.values(), *brought})
+    libraries = {name: Library(name, packages[path]) for name, path in found.items()}
     own = {library.package for library in libraries.values()}
-    return libraries, {package_of(path) for path in brought} - own
+    return libraries, {packages[path] for path in brought} - own
 
 
 def page(libraries: dict[str, Library], judged: dict[str, tuple[str, str]],
