@@ -223,6 +223,8 @@ class Checker:
             self.report(path, number, f"{module}/{path.parent.name} may not include {header}")
 
     def check_names(self, path: Path, source: str, library: str, names: list[str]) -> None:
+        if not any(name in source for name in names):
+            return
         pattern = re.compile("|".join(r"(?<![\w:])" + re.escape(name) for name in names))
         for number, line in enumerate(code_lines(source), 1):
             match = pattern.search(line)
