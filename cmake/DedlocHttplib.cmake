@@ -1,7 +1,7 @@
 # dedloc_uses_httplib(MODULE SOURCE…): sources of a module, or of its test, that include cpp-httplib.
 #
-# Debian has it as a library, made with these macros; without one the header is all of it. The header
-# is large, and its macros are nobody else's: such a source is compiled alone.
+# Debian's package has a library that was made with the macros below; elsewhere the header is all of
+# it. The header is large, and no other source may get its macros: such a source is compiled alone.
 function(dedloc_uses_httplib MODULE)
     find_path(DEDLOC_HTTPLIB_INCLUDE httplib.h REQUIRED)
     find_library(DEDLOC_HTTPLIB cpp-httplib)
