@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dedloc/base/shell_quoted.h"
+
 namespace dedloc::fleet {
 namespace {
 
@@ -19,24 +21,13 @@ bool is_plain_word(std::string_view text) {
     });
 }
 
-std::string shell_quoted(std::string_view text) {
-    std::string quoted = "'";
-    for (const char c : text) {
-        if (c == '\'')
-            quoted += "'\\''";
-        else
-            quoted += c;
-    }
-    return quoted + "'";
-}
-
 std::string shell_line(const std::vector<std::string>& words) {
     std::string line;
     for (const std::string& word : words) {
         if (!line.empty()) line += ' ';
         const bool means_itself =
             is_plain_word(word) || (word.starts_with("--") && is_plain_word(word.substr(2)));
-        line += means_itself ? word : shell_quoted(word);
+        line += means_itself ? word : base::shell_quoted(word);
     }
     return line;
 }

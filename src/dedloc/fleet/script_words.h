@@ -9,13 +9,11 @@
 
 namespace dedloc::fleet {
 
-// Means itself to every shell, to sbatch and to ssh: letters of names and paths alone, and no
-// option.
+// True: the text means itself to every shell, to sbatch and to ssh, as it has the letters of names
+// and paths alone and is no option.
 bool is_plain_word(std::string_view text);
 
-// One word of a shell, whatever is in it.
-std::string shell_quoted(std::string_view text);
-// Words of a command line.
+// The words as one line for a shell, which reads each as it is.
 std::string shell_line(const std::vector<std::string>& words);
 
 // A name as Kubernetes, Slurm and machines take it: a-z, 0-9 and '-', a letter first.

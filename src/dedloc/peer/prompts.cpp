@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 
+#include "dedloc/base/shell_quoted.h"
 #include "dedloc/base/text_lines.h"
 #include "dedloc/peer/called_as.h"
 #include "dedloc/peer/peer_directory.h"
@@ -11,18 +12,6 @@ namespace dedloc::peer {
 namespace {
 
 namespace fs = std::filesystem;
-
-// As one word of a shell.
-std::string quoted(const std::string& text) {
-    std::string out = "'";
-    for (const char letter : text) {
-        if (letter == '\'')
-            out += "'\\''";
-        else
-            out += letter;
-    }
-    return out + "'";
-}
 
 }  // namespace
 
@@ -68,9 +57,9 @@ std::string sheet_command(const std::string& file,
     std::string command = fmt::format(
         "mkdir -p -- {0} && {1} sample \"$1\" --prompts {2} --n {3} --threads 1 --device cpu --out "
         "{0}/step-\"$2\".{4} && ln -sfn -- step-\"$2\".{4} {0}/latest.{4}",
-        quoted(folder),
-        quoted(own_program()),
-        quoted(prompts),
+        base::shell_quoted(folder),
+        base::shell_quoted(own_program()),
+        base::shell_quoted(prompts),
         writes_text ? 1 : 4,
         writes_text ? "txt" : "png");
     if (then.empty()) return command;
