@@ -23,6 +23,22 @@ constexpr FleetKind kind_table[] = {
     {"ssh", "machines that are reached by ssh", "./fleet.sh start", write_ssh},
 };
 
+std::vector<std::string> words_of_peer(const Fleet& fleet, const std::string& preemption_notice) {
+    std::vector<std::string> words;
+    const auto add = [&](const char* option, const std::string& value) {
+        if (value.empty()) return;
+        words.emplace_back(option);
+        words.push_back(value);
+    };
+    add("--data", fleet.data);
+    add("--device", fleet.device);
+    if (fleet.threads > 0) add("--threads", fmt::format("{}", fleet.threads));
+    add("--preemption-notice", preemption_notice);
+    if (fleet.agrees) words.emplace_back("--yes");
+    words.emplace_back("--no-port-mapping");  // there is no router of somebody's own
+    return words;
+}
+
 }  // namespace
 
 std::span<const FleetKind> fleet_kinds() { return kind_table; }
@@ -50,28 +66,14 @@ Result<std::vector<FleetText>> write_fleet(const FleetKind& kind, Fleet fleet) {
 }
 
 std::vector<std::string> peer_words(const Fleet& fleet) {
-    std::vector<std::string> words;
-    const auto add = [&](const char* option, const std::string& value) {
-        if (value.empty()) return;
-        words.emplace_back(option);
-        words.push_back(value);
-    };
-    add("--data", fleet.data);
-    add("--device", fleet.device);
-    if (fleet.threads > 0) add("--threads", fmt::format("{}", fleet.threads));
-    add("--preemption-notice", fleet.preemption_notice);
-    if (fleet.agrees) words.emplace_back("--yes");
-    words.emplace_back("--no-port-mapping");  // there is no router of somebody's own
-    return words;
+    return words_of_peer(fleet, fleet.preemption_notice);
 }
 
 std::vector<std::string> host_words(const Fleet& fleet, std::string_view published) {
     std::vector<std::string> words{
         "--listen", fmt::format("0.0.0.0:{}", fleet.port), "--publish", std::string(published)};
-    // The file stands where nothing is taken away.
-    Fleet without = fleet;
-    without.preemption_notice.clear();
-    for (std::string& word : peer_words(without)) words.push_back(std::move(word));
+    // The host's machine is not taken away, and hears no notice.
+    for (std::string& word : words_of_peer(fleet, "")) words.push_back(std::move(word));
     return words;
 }
 
