@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import statistics
 import subprocess
 import sys
@@ -15,9 +13,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/oracles/decoder"))
 import packages  # noqa: E402 (the folder is not a package)
 import turns  # noqa: E402
+from python_benches import Missing, last_json, with_openblas  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-OPENBLAS = "/usr/lib/x86_64-linux-gnu/openblas-pthread"
 TOKENS_OF_STEP = 4 * 256
 STARTS, STEPS, TURN_SECONDS = 3, 40, 5.0
 STEPS_MIN = 10  # in turns, of each side
@@ -26,16 +24,12 @@ SECONDS_MAX = 900
 PROMPT = "And God said unto"  # as in language_loop.py
 
 
-class Missing(Exception):
-    """Something that is not here, for people."""
-
-
 class Contest:
     """Both programs with the same threads, and a folder that both write in."""
 
     def __init__(self, setup, threads: int, folder: Path) -> None:
-        if not Path(OPENBLAS).is_dir():
-            raise Missing("OpenBLAS is not installed (libopenblas0-pthread)")
+        self.environment = {**with_openblas(threads), "PYTHONDONTWRITEBYTECODE": "1",
+                            "TRANSFORMERS_OFFLINE": "1"}
         try:
             python = packages.python_with_packages(setup.bin.resolve().parent)
         except packages.Unavailable as why:
@@ -44,10 +38,6 @@ class Contest:
         self.loop = [str(python), str(HERE / "language_loop.py")]
         self.threads = str(threads)
         self.folder = folder
-        self.environment = {
-            **os.environ, "LD_LIBRARY_PATH": OPENBLAS, "OMP_NUM_THREADS": self.threads,
-            "OPENBLAS_NUM_THREADS": self.threads, "PYTHONDONTWRITEBYTECODE": "1",
-            "TRANSFORMERS_OFFLINE": "1"}
 
     def peer(self, number: int) -> Path:
         return self.folder / f"peer-{number}"
@@ -65,13 +55,8 @@ class Contest:
                                      TURN_SECONDS, SECONDS_MAX)
             printed.seek(0)
             said = last_json(printed.read())
-        events = [json.loads(line) for line in (self.peer(number) / "events.jsonl").read_text(
-            encoding="utf-8").splitlines()]
-        own = [turns.Step(e["time"], e["fields"]["seconds"]) for e in events
-               if e["kind"] == "step"]
-        theirs = [turns.Step(*step) for step in zip(said["ends"], said["seconds"])]
-        return (turns.whole_steps(own, ran[0]), turns.whole_steps(theirs, ran[1]),
-                said["parameters"])
+        return (turns.whole_steps(turns.hosted_steps(self.peer(number)), ran[0]),
+                turns.whole_steps(turns.printed_steps(said), ran[1]), said["parameters"])
 
     def ask(self, *command: str) -> dict:
         done = subprocess.run(command, env=self.environment, stdout=subprocess.PIPE, text=True,
@@ -84,15 +69,11 @@ class Contest:
         return out
 
     def written(self, number: int, exported: Path, tokens: int) -> tuple[dict, dict]:
-        """Both write a greedy text, and this is what they say after it."""
+        """What the peer's program and the loop report after each has written a greedy text."""
         return (self.ask(self.program, "sample", str(self.peer(number)), "--prompt", PROMPT,
                          "--temperature", "0", "--tokens", str(tokens), "--threads",
                          self.threads, "--json"),
                 self.ask(*self.loop, "write", str(exported), str(tokens), self.threads))
-
-
-def last_json(text: str) -> dict:
-    return json.loads([line for line in text.splitlines() if line.startswith("{")][-1])
 
 
 def all_of_them(setup, threads: int, measure: Callable[..., dict]) -> Iterator[dict]:

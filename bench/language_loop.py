@@ -48,7 +48,7 @@ def train(steps: int) -> dict:
 
 
 class Clock(StoppingCriteria):
-    """Notes when each token is there, and stops nothing."""
+    """Notes when each token is written; it never ends the text."""
 
     def __init__(self) -> None:
         self.times: list[float] = []

@@ -42,15 +42,20 @@ def library(setup) -> Path:
     return path.resolve()
 
 
+def with_openblas(threads: int) -> dict[str, str]:
+    """Our environment, in which torch multiplies by OpenBLAS with so many threads."""
+    if not Path(OPENBLAS).is_dir():
+        raise Missing("OpenBLAS is not installed (libopenblas0-pthread)")
+    return {**os.environ, "LD_LIBRARY_PATH": OPENBLAS, "OMP_NUM_THREADS": str(threads),
+            "OPENBLAS_NUM_THREADS": str(threads)}
+
+
 def environment(setup, threads: int) -> dict[str, str]:
     look = [PYTHON, "-c", "import torch, numpy"]
     if subprocess.run(look, capture_output=True, check=False).returncode != 0:
         raise Missing("Debian's python3-torch and python3-numpy are not installed")
-    if not Path(OPENBLAS).is_dir():
-        raise Missing("OpenBLAS is not installed (libopenblas0-pthread)")
-    return {**os.environ, "PYTHONPATH": str(HERE.parent / "python"),
-            "DEDLOC_LIBRARY": str(library(setup)), "LD_LIBRARY_PATH": OPENBLAS,
-            "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
+    return {**with_openblas(threads), "PYTHONPATH": str(HERE.parent / "python"),
+            "DEDLOC_LIBRARY": str(library(setup))}
 
 
 def last_json(text: str) -> dict:
@@ -82,8 +87,7 @@ def solo_once(env: dict[str, str], steps: int) -> tuple[list[float], list[float]
         for file, own in zip((ours, plain), ran):
             file.seek(0)
             printed = last_json(file.read())
-            steps_made = [turns.Step(*s) for s in zip(printed["ends"], printed["seconds"])]
-            found.append(turns.whole_steps(steps_made, own))
+            found.append(turns.whole_steps(turns.printed_steps(printed), own))
         return found[0], found[1]
 
 

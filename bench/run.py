@@ -315,17 +315,6 @@ def round_overhead(setup: Setup) -> Iterator[dict]:
     yield from round_overhead_far(setup)
 
 
-def hosted_steps(folder: Path) -> list[turns.Step]:
-    events = [json.loads(line) for line in
-              (folder / "events.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [turns.Step(e["time"], e["fields"]["seconds"]) for e in events if e["kind"] == "step"]
-
-
-def plain_steps(text: str) -> list[turns.Step]:
-    printed = last_json(text, "plain_loop")
-    return [turns.Step(*step) for step in zip(printed["ends"], printed["seconds"])]
-
-
 def solo_host(setup: Setup, folder: str, steps: int, threads: int) -> list[str]:
     """The command of solo's run, of so many steps, up to the peer's folder."""
     text = (Path(__file__).parent / "solo.toml").read_text(encoding="utf-8")
@@ -368,8 +357,9 @@ def solo_steps(setup: Setup, threads: int, steps: int) -> tuple[list[float], lis
         ran = solo_turns([ours, plain], [subprocess.DEVNULL, printed.fileno()],
                          dict(os.environ, OMP_NUM_THREADS=str(threads)))
         printed.seek(0)
-        return (turns.whole_steps(hosted_steps(Path(folder) / "peer"), ran[0]),
-                turns.whole_steps(plain_steps(printed.read()), ran[1]))
+        plain_steps = turns.printed_steps(last_json(printed.read(), "plain_loop"))
+        return (turns.whole_steps(turns.hosted_steps(Path(folder) / "peer"), ran[0]),
+                turns.whole_steps(plain_steps, ran[1]))
 
 
 def solo(setup: Setup) -> list[dict]:
@@ -394,7 +384,7 @@ def watched_steps(setup: Setup, viewers: int, steps: int) -> tuple[list[float], 
             looking.close()
         if looking.received == 0:
             raise BenchError("no viewer got anything")
-        return tuple(turns.whole_steps(hosted_steps(Path(folder) / name), own)
+        return tuple(turns.whole_steps(turns.hosted_steps(Path(folder) / name), own)
                      for name, own in zip(("seen", "unseen"), ran))
 
 
@@ -531,7 +521,7 @@ def language(setup: Setup) -> Iterator[dict]:
     greedy text of the model with keys and values kept, against its generate (line generation)."""
     try:
         yield from language_models.all_of_them(setup, cores(), measure)
-    except language_models.Missing as why:
+    except python_benches.Missing as why:
         yield from (skipped(name, str(why)) for name in ("language", "generation"))
 
 

@@ -6,10 +6,12 @@ see the same machine, so that their ratio can be told to a hundredth.
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 MARGIN = 0.02  # at both ends of a turn, s: clocks are read to milliseconds
 
@@ -27,6 +29,18 @@ class Step:
 
     def lies_in(self, turn: Turn) -> bool:
         return turn.begin + MARGIN <= self.end - self.seconds and self.end <= turn.end - MARGIN
+
+
+def hosted_steps(folder: Path) -> list[Step]:
+    """The steps in a peer's event log."""
+    events = [json.loads(line) for line in
+              (folder / "events.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [Step(e["time"], e["fields"]["seconds"]) for e in events if e["kind"] == "step"]
+
+
+def printed_steps(printed: dict) -> list[Step]:
+    """The steps in what a plain loop prints at its end."""
+    return [Step(*step) for step in zip(printed["ends"], printed["seconds"])]
 
 
 def run_in_turns(commands: list[list[str]], outputs: list[int], environment: dict[str, str],

@@ -8,11 +8,11 @@ from pathlib import Path
 
 PACKAGES = ["transformers==4.36.2", "tokenizers==0.15.2", "peft==0.7.1", "accelerate==0.25.0",
             "numpy<2"]
-DEBIAN_PYTHON = "/usr/bin/python3"  # whose torch it is
+DEBIAN_PYTHON = "/usr/bin/python3"  # the one that has Debian's torch
 
 
 class Unavailable(Exception):
-    """Something that is not here, for people."""
+    """A program or a package is not here; the text tells people which."""
 
 
 def python_with_packages(build: Path) -> Path:
