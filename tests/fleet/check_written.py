@@ -68,7 +68,7 @@ def check_script(path: Path, checks: Checks) -> None:
 
 
 def join_string(folder: Path) -> str:
-    """A host makes one."""
+    """The join string that a new host prints."""
     (folder / "bowl.toml").write_text(
         'name = "bowl"\n[task]\nkind = "synthetic"\nmodel = "bowl"\ndata = "noise-20ms"\n')
     host = subprocess.Popen([DEDLOC, "host", "bowl.toml", "--dir", "host", "--listen",

@@ -58,6 +58,11 @@ def whole_lines(path: Path) -> list[str]:
     return text[:text.rfind("\n") + 1].splitlines()
 
 
+def events_of(folder: Path) -> list[dict]:
+    """The whole lines of the event log in a peer's folder."""
+    return [json.loads(line) for line in whole_lines(folder / "events.jsonl")]
+
+
 class Peer:
     """A process of `dedloc host`, `join` or `assist` with its folder. Without `dir_given` it takes
     a numbered one (set `directory` when it is known), and the name of `directory` is only ours."""
@@ -101,8 +106,8 @@ class Peer:
         return json.loads(lines[-1]) if lines else {}
 
     def events(self, kind: str | None = None) -> list[dict]:
-        events = [json.loads(line) for line in whole_lines(self.directory / "events.jsonl")]
-        return [event for event in events if kind is None or event["kind"] == kind]
+        return [event for event in events_of(self.directory)
+                if kind is None or event["kind"] == kind]
 
     def step(self) -> int:
         return max((event["fields"]["step"] for event in self.events("step")), default=0)

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 
 import harness
-from harness import DEDLOC, Peer, ProcessTest, free_port, run_text, whole_lines
+from harness import DEDLOC, Peer, ProcessTest, events_of, free_port, run_text
 
 TARGET = 16  # samples of a step
 
@@ -32,16 +32,12 @@ STAND_INS = {
 }
 
 
-def events_of(folder: Path) -> list[dict]:
-    return [json.loads(line) for line in whole_lines(folder / "events.jsonl")]
-
-
 def steps_of(folder: Path) -> int:
     return sum(event["kind"] == "step" for event in events_of(folder))
 
 
 def has_left(folder: Path) -> bool:
-    """In order, and did nothing for the run since."""
+    """The peer said that it leaves, and made no step since."""
     kinds = [event["kind"] for event in events_of(folder)]
     return "left" in kinds and "step" not in kinds[kinds.index("left"):]
 
@@ -207,7 +203,7 @@ class Fleets(ProcessTest):
         self.assertEqual(pod["terminationGracePeriodSeconds"], 60)
         self.assertEqual(pod["nodeSelector"], {"eks.amazonaws.com/capacityType": "SPOT"})
 
-        # A pod's command, with its two folders here.
+        # Both folders that a cluster gives to a pod are here.
         given = self.folder / "given"
         given.mkdir()
         (given / "run.toml").write_text(run_file)
@@ -223,7 +219,7 @@ class Fleets(ProcessTest):
             return self.start(*container["command"], script, cwd=self.folder, POD=name)
 
         host = run_pod("host", "process-test-host-0")
-        done = subprocess.run(["./start.sh"], cwd=fleet, env={**self.env}, text=True,
+        done = subprocess.run(["./start.sh"], cwd=fleet, env=self.env, text=True,
                               capture_output=True, timeout=50, check=False)
         asked = (self.folder / "kubectl").read_text()
         self.assertEqual(done.returncode, 0, done.stderr + asked)
