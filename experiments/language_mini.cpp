@@ -285,16 +285,14 @@ Result<std::string> LanguageRun::checkpoint(std::uint64_t step) const {
     return make_error(ErrorKind::conflict, "the host kept no checkpoint of step {}", step);
 }
 
-// One process, with steps of so many samples; measured at the end, and told as it learns.
-Result<std::vector<tasks::Measure>> measured_alone(const std::string& run_text,
+// One process trains the run's model and is measured at the end. If it tells, it is measured every
+// told_every steps, too, and ends with the first of these from `steps` on.
+Result<std::vector<tasks::Measure>> measured_alone(const run::RunFile& run,
                                                    std::uint64_t steps,
-                                                   std::uint64_t samples_of_step,
                                                    bool tells) {
     runtime::keep_freed_memory();  // as dedloc does
-    DEDLOC_TRY(run::RunFile run, run::parse_run_file(run_text, "language-mini"));
     const tasks::TaskOptions options{.device = "cpu", .threads_count = language_threads};
     DEDLOC_TRY(const auto task, tasks::make_task(run.task, options));
-    run.batch.target = samples_of_step;
     const double begun = language_now_s();
     std::vector<tasks::Measure> measures;
     const auto look = [&](std::uint64_t step, std::span<const float> parameters) -> Result<bool> {
@@ -333,9 +331,7 @@ Result<nlohmann::ordered_json> alone_outcome(const LanguageMiniCommand& command)
     DEDLOC_TRY(const run::RunFile run,
                run::parse_run_file(language_run(command, command.steps), "language-mini"));
     const double begun = language_now_s();
-    DEDLOC_TRY(const auto alone,
-               measured_alone(
-                   language_run(command, command.steps), command.steps, run.batch.target, true));
+    DEDLOC_TRY(const auto alone, measured_alone(run, command.steps, true));
     return nlohmann::ordered_json{{"ok", true},
                                   {"bits_per_byte_alone", tasks::value_of(alone, "bits_per_byte")},
                                   {"loss_alone", tasks::value_of(alone, "token_loss")},
@@ -352,10 +348,11 @@ Result<nlohmann::ordered_json> outcome(const LanguageMiniCommand& command,
     DEDLOC_TRY(const nlohmann::json together, run.ask({"eval", run.host()}, "eval"));
     DEDLOC_TRY(auto texts, texts_of(run, command));
     const auto samples = run.hosts_words().at("samples").get<double>();
-    const double alone_begun = language_now_s();
-    const auto of_step =
+    DEDLOC_TRY(run::RunFile run_alone, run::parse_run_file(run.run_text(), "language-mini"));
+    run_alone.batch.target =
         static_cast<std::uint64_t>(std::llround(samples / static_cast<double>(command.steps)));
-    DEDLOC_TRY(const auto alone, measured_alone(run.run_text(), command.steps, of_step, false));
+    const double alone_begun = language_now_s();
+    DEDLOC_TRY(const auto alone, measured_alone(run_alone, command.steps, false));
     const double alone_ended = language_now_s();
     const auto bits = together.at("bits_per_byte").get<double>();
     const auto loss = together.at("token_loss").get<double>();
