@@ -18,8 +18,8 @@
 namespace dedloc::lab {
 namespace {
 
-constexpr double cost_ratio_max = 0.4;   // of on-demand machines
-constexpr double loss_ratio_max = 1.05;  // of theirs: equal
+constexpr double cost_ratio_max = 0.4;   // spot over on-demand machines
+constexpr double loss_ratio_max = 1.05;  // likewise: so much counts as equal
 constexpr std::size_t fleet_text_bytes_max = 1u << 20;
 constexpr std::size_t fleet_machines = 16;
 constexpr double fleet_samples_per_s = 0.8;  // of a T4: 16 of a step's 256 samples in 20 s
@@ -118,7 +118,7 @@ void count_preemptions(FleetLine& line, const std::vector<VirtualMachine>& machi
         }
 }
 
-// The host stays, and is no spot machine.
+// The host is never preempted, and is paid as an on-demand machine.
 void count_costs(FleetLine& line,
                  const FleetMode& mode,
                  const std::vector<VirtualMachine>& machines,
@@ -153,7 +153,7 @@ Result<FleetLine> train_fleet(const FleetCommand& command,
     DEDLOC_TRY(const auto evaluation, learner->evaluate());
     FleetLine line{.mode = mode.name, .machines = mode.machines, .rounds = result.steps.size()};
     const double steps = static_cast<double>(result.steps.size());
-    // The first step began when all were there, which is not said; it took as long as the others.
+    // The result does not say when the first step began: it counts as the mean of the others.
     line.hours = (result.steps.back().at_s - result.steps.front().at_s) * steps /
                  std::max(1.0, steps - 1) / 3600;
     line.steps_a_day = steps / line.hours * 24;
@@ -209,17 +209,16 @@ bool fleet_holds(const std::vector<FleetLine>& lines, nlohmann::ordered_json& js
     const bool identical = std::ranges::all_of(lines, &FleetLine::identical);
     const FleetLine* spot = line_of(lines, "spot");
     const FleetLine* on_demand = line_of(lines, "on_demand");
-    bool held = is_identical("fleet", identical);
+    const bool held = is_identical("fleet", identical);
     if (!spot || !on_demand) return held;
     json["cost"] = spot->usd / on_demand->usd;
     json["loss_ratio"] = spot->loss / on_demand->loss;
     json["hours_ratio"] = spot->hours / on_demand->hours;
-    held = all_hold("fleet",
+    return all_hold("fleet",
                     {at_most("cost, of on-demand machines", json["cost"], cost_ratio_max),
                      at_most("loss, of theirs", json["loss_ratio"], loss_ratio_max),
                      at_least("preemptions", spot->preemptions, 1)}) &&
            held;
-    return held;
 }
 
 int exit_for_file(const Error& error) {

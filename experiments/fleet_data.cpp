@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view trace_head = "machine,notice_s,gone_s,back_s";
 
-// Four whole numbers.
+// Reads four whole numbers with commas between them; false: the line is something else.
 bool read_row(std::string_view line, std::array<std::uint64_t, 4>& row) {
     for (std::size_t i = 0; i < row.size(); ++i) {
         const std::size_t comma = std::min(line.find(','), line.size());
