@@ -19,7 +19,7 @@
 namespace dedloc::cli {
 namespace {
 
-// A run file begins a run, all else leads to one.
+// The fleet hosts the run of a run file; any other text has to lead to a run that it joins.
 Ok take_run(fleet::Fleet& fleet, const std::string& what) {
     std::error_code unknown;
     if (std::filesystem::is_regular_file(what, unknown)) {
@@ -62,7 +62,7 @@ Ok write_texts(const std::vector<fleet::FleetText>& texts, const FleetOptions& o
                               text.name);
     for (const fleet::FleetText& text : texts) {
         const std::string path = options.directory + "/" + text.name;
-        // Nobody else may read it at any moment.
+        // The join string is a secret: its file is private from the moment it is there.
         if (text.access == fleet::FleetText::Access::owner) {
             DEDLOC_TRY_VOID(peer::write_private_file(path, text.text));
             continue;

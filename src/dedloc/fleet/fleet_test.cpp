@@ -76,7 +76,8 @@ TEST(FleetFile, a_wrong_line_is_named_with_what_was_meant) {
               std::string::npos);
 }
 
-// Anything else would be words of a shell, of sbatch or of ssh.
+// Other letters than those of names and paths could be commands of a shell, or options of sbatch and
+// ssh.
 TEST(FleetFile, no_text_gets_out_of_its_word) {
     Fleet fleet;
     for (const char* text :

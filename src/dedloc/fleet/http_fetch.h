@@ -36,7 +36,7 @@ Result<HttpRequest> split_url(std::string_view url);
 class HttpFetch {
   public:
     Result<HttpAnswer> fetch(const HttpRequest& request);
-    // Ends what is under way, and all that comes.
+    // The request that is under way ends at once, and no later one is sent.
     void stop();
 
   private:

@@ -102,7 +102,7 @@ json stateful_set(const Fleet& fleet, const std::string& name, std::uint64_t cou
     return set;
 }
 
-// Names the pods of a set.
+// A service without an address of its own gives each pod of a set a name in DNS.
 json service(const Fleet& fleet, const std::string& name) {
     json service = object(fleet, "v1", "Service", name);
     service["spec"] = {
@@ -113,7 +113,8 @@ json service(const Fleet& fleet, const std::string& name) {
     return service;
 }
 
-// Where each cloud says which nodes are spot ones, and what keeps other pods off them.
+// Each cloud marks its spot nodes with a label; a taint of the same key and value, where there is
+// one, keeps other pods off them.
 void want_spot_nodes(const Fleet& fleet, json& spec) {
     const std::string key = fleet.spot == "gke"   ? "cloud.google.com/gke-spot"
                             : fleet.spot == "eks" ? "eks.amazonaws.com/capacityType"

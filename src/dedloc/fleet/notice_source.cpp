@@ -40,7 +40,7 @@ Error no_notice(const HttpRequest& asked, const HttpAnswer& answer) {
                       said(answer.body));
 }
 
-// Empty where it is no text.
+// The text under a key; empty where there is none.
 std::string text_in(const Words& object, const char* key) {
     if (!object.is_object()) return {};
     const auto found = object.find(key);

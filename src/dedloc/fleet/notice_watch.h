@@ -1,7 +1,7 @@
 // NoticeWatch: asks every few seconds whether this machine will be taken away, until it is said.
 //
-// Thread: its own asks; notice() and take_problem() any. The end waits for an answer that is under
-// way, which is cut off: HttpFetch's time to connect at most.
+// Thread: a thread of its own asks; notice() and take_problem() any. The destructor cuts off a
+// request that is under way and waits for its end: HttpFetch's time to connect at most.
 
 #pragma once
 #include <atomic>
@@ -19,7 +19,7 @@ namespace dedloc::fleet {
 
 // Notices come half a minute before the end, on the hastiest cloud.
 inline constexpr std::chrono::milliseconds notice_interval{2000};
-// So many looks in vain are told, once.
+// After so many polls in a row without an answer the problem is told, once.
 inline constexpr int notice_silences = 3;
 
 class NoticeWatch {

@@ -17,8 +17,8 @@ std::string ssh_folder_of(const Fleet& fleet) {
 std::string machine_script(const Fleet& fleet) {
     return fmt::format(
         R"sh(#!/bin/sh
-# One machine does what fleet.sh asks: host, join (the join string comes on standard input), stop,
-# status. Its files lie beside this script.
+# fleet.sh runs this script on each machine: host, join (the join string comes on standard input),
+# stop or status. The machine's files lie beside it.
 set -eu
 umask 077
 cd "$(dirname "$0")"
@@ -99,7 +99,7 @@ on() {{
 put() {{
     remote "$1" "umask 077; mkdir -p $folder && cat >$folder/$2" <"$2"
 }}
-# Each machine at once; fails if one does.
+# Runs function $2 for the machines from number $1 on, all at once; fails if one of them does.
 each() {{
     local machine failed=0 pids=()
     for machine in "${{machines[@]:$1}}"; do

@@ -24,7 +24,8 @@ std::string key_text(const std::string& key) {
     return is_word ? key : quoted(key);
 }
 
-// Ends with one line break, begins with no blank, and has letters of ASCII alone.
+// A literal block keeps a text that ends with one line break, begins with no blank, and has letters
+// of ASCII alone.
 bool fits_literal_block(const std::string& text) {
     if (text.size() < 2 || text.find('\n') == text.size() - 1 || text.back() != '\n' ||
         text[text.size() - 2] == '\n' || text.front() == ' ' || text.front() == '\n')
@@ -44,7 +45,7 @@ void write_block(std::string& out, const std::string& text, std::size_t indent) 
     }
 }
 
-// After "key:" or "-".
+// A value goes on behind its "key:" or "-".
 void write_value(std::string& out, const ordered_json& value, std::size_t indent) {
     const bool has_lines = value.is_structured() && !value.empty();
     if (value.is_string() && fits_literal_block(value.get_ref<const std::string&>()))
