@@ -1,11 +1,9 @@
-# Writes OUTPUT, a source that holds the page's files of FOLDER (src/dedloc/web/page_files.h), as
+# Writes OUTPUT, a source that holds the page's FILES (src/dedloc/web/page_files.h), as
 # dedloc::MODULE::page_files(): at a build, by cmake -P.
-file(GLOB paths ${FOLDER}/*.html ${FOLDER}/*.css ${FOLDER}/*.js ${FOLDER}/*.svg)
-list(SORT paths)
 set(arrays "")
 set(entries "")
 set(number 0)
-foreach(path IN LISTS paths)
+foreach(path IN LISTS FILES)
     get_filename_component(name ${path} NAME)
     file(READ ${path} hex HEX)
     string(LENGTH "${hex}" digits)

@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 PAGE = Path(__file__).resolve().parents[2] / "src/dedloc/web/page"
+FOLDERS = (PAGE, PAGE / "shared")
 TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
          ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 BYTES = 65536
@@ -104,11 +105,12 @@ class _SourcePage(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:  # noqa: N802: http.server's name
         path = urlsplit(self.path).path
-        file = PAGE / (path.lstrip("/") or "index.html")
-        if file.parent == PAGE and file.is_file():
-            self._send_file(file)
-        else:
-            self._pass_on()
+        name = path.lstrip("/") or "index.html"
+        for file in (folder / name for folder in FOLDERS):
+            if file.parent in FOLDERS and file.is_file():
+                self._send_file(file)
+                return
+        self._pass_on()
 
     def do_POST(self) -> None:  # noqa: N802
         self._pass_on()

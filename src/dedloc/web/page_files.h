@@ -1,5 +1,5 @@
 // The page's files, compiled in from src/dedloc/web/page/ (cmake/DedlocEmbed.cmake). Another module
-// has a page of its own, and a function of the same name.
+// has a page of its own, and a function of the same name; page/shared/ is in both.
 //
 // Thread: any.
 

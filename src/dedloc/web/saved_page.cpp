@@ -112,8 +112,9 @@ std::string saved_page(RunStore& store, const std::string& sheets_folder) {
                     R"(<link rel="icon" href="data:image/svg+xml,{}">)",
                     saved_policy,
                     percent_encoded(file_text("icon.svg"))));
-    put(R"(<link rel="stylesheet" href="style.css">)",
-        "<style>\n" + file_text("style.css") + "</style>");
+    for (const std::string sheet : {"base.css", "style.css"})
+        put(fmt::format(R"(<link rel="stylesheet" href="{}">)", sheet),
+            "<style>\n" + file_text(sheet) + "</style>");
     put(R"(<script type="module" src="page.js"></script>)",
         fmt::format(R"(<script type="application/json" id="saved">{}</script>)"
                     "\n"

@@ -40,7 +40,7 @@ TEST(SavedPage, it_has_what_the_store_knows_and_asks_nothing_of_anybody) {
     EXPECT_EQ(told["events"]["events"][3]["text"], hostile.text);
     EXPECT_EQ(page.find("alert(1)</script>"), std::string::npos);
     // The page's own namespace of pictures is a name, not an address.
-    for (const char* outside : {"src=\"", "href=\"style", "https://"})
+    for (const char* outside : {"src=\"", "href=\"base", "href=\"style", "https://"})
         EXPECT_EQ(page.find(outside), std::string::npos) << outside;
 }
 

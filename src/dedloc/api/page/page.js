@@ -1,23 +1,14 @@
 // The page to type in: sends a prompt, and shows the text as it is written, or pictures.
 
-const by = (id) => document.getElementById(id);
+import "./theme.js";
+import { by, make } from "./dom.js";
+import { takeToken } from "./token.js";
+
 const put = (id, words) => {
   by(id).textContent = words;
 };
 
-// The token of the address goes where no history and no link shows it.
-function takeToken() {
-  const address = new URL(location.href);
-  const given = address.searchParams.get("token");
-  if (given) {
-    sessionStorage.setItem("dedloc-api-token", given);
-    address.searchParams.delete("token");
-    history.replaceState(null, "", address);
-  }
-  return sessionStorage.getItem("dedloc-api-token") ?? "";
-}
-
-const token = takeToken();
+const token = takeToken("dedloc-api-token");
 const headers = token ? { Authorization: `Bearer ${token}` } : {};
 
 class Refused extends Error {}
@@ -66,9 +57,7 @@ class Said {
     const words = this.rest.slice(0, end).trim();
     this.rest = this.rest.slice(end);
     if (!words) return;
-    const line = document.createElement("p");
-    line.textContent = words;
-    by("said").append(line);
+    by("said").append(make("p", {}, words));
   }
 }
 
@@ -145,12 +134,8 @@ async function draw(signal) {
   const told = await answer.json();
   if (told.error) throw new Refused(told.error.message);
   const pictures = told.data.map(({ b64_json }, at) => {
-    const item = document.createElement("li");
-    const picture = document.createElement("img");
-    picture.src = `data:image/png;base64,${b64_json}`;
-    picture.alt = `${asked.prompt}, picture ${at + 1} of ${told.data.length}`;
-    item.append(picture);
-    return item;
+    const alt = `${asked.prompt}, picture ${at + 1} of ${told.data.length}`;
+    return make("li", {}, make("img", { src: `data:image/png;base64,${b64_json}`, alt }));
   });
   by("pictures").replaceChildren(...pictures);
   put("facts", (told.remarks ?? []).join("; "));
@@ -182,15 +167,6 @@ async function send(event) {
   look();
 }
 
-function colours(theme) {
-  if (theme) document.documentElement.dataset.theme = theme;
-  else delete document.documentElement.dataset.theme;
-  localStorage.setItem("dedloc-theme", theme);
-}
-
-by("theme").value = localStorage.getItem("dedloc-theme") ?? "";
-colours(by("theme").value);
-by("theme").addEventListener("change", () => colours(by("theme").value));
 by("ask").addEventListener("submit", send);
 by("cancel").addEventListener("click", () => asking?.abort());
 by("copy").addEventListener("click", () =>

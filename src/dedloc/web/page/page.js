@@ -3,6 +3,7 @@
 //   stream.js   asks and listens          store.js   what is known, bounded (trace.js)
 //   overview.js measures.js (chart.js) rounds.js peers.js traffic.js experts.js advice.js
 //   happened.js control.js replay.js      a part of the page each; they draw from the store
+//   shared/     what the page of `dedloc serve-api` has as well
 //
 // Nothing is loaded from elsewhere, and nothing that a peer says is read as HTML.
 
@@ -16,25 +17,11 @@ import "./advice.js";
 import "./control.js";
 import "./happened.js";
 import "./replay.js";
+import "./theme.js";
 import { by, make, setText, show } from "./dom.js";
 import { number } from "./format.js";
-import { keep, kept } from "./kept.js";
 import { listen, store } from "./store.js";
 import { Stream } from "./stream.js";
-
-// ---- colours ------------------------------------------------------------------------------------
-
-const theme = by("theme");
-function useTheme(word) {
-  if (word) document.documentElement.dataset.theme = word;
-  else delete document.documentElement.dataset.theme;
-  theme.value = word;
-}
-useTheme(kept("localStorage", "dedloc-theme"));
-theme.addEventListener("change", () => {
-  keep("localStorage", "dedloc-theme", theme.value);
-  useTheme(theme.value);
-});
 
 // ---- parts --------------------------------------------------------------------------------------
 

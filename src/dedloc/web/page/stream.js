@@ -1,8 +1,8 @@
 // The stream of the run: asks for all there is, then hears what is new. A stream that ends is begun
 // again, and the page says so meanwhile.
 
-import { keep, kept } from "./kept.js";
 import * as from from "./store.js";
+import { takeToken } from "./token.js";
 
 const first_wait_s = 1;
 const longest_wait_s = 15;
@@ -10,21 +10,9 @@ const longest_wait_s = 15;
 const silence_s = 40;
 const answer_s = 10;
 
-// The token of the address goes where no history and no link shows it.
-function takeToken() {
-  const address = new URL(location.href);
-  const given = address.searchParams.get("token");
-  if (given) {
-    keep("sessionStorage", "dedloc-token", given);
-    address.searchParams.delete("token");
-    history.replaceState(null, "", address);
-  }
-  return given ?? kept("sessionStorage", "dedloc-token");
-}
-
 const saved = document.getElementById("saved");
 let sheets = null; // of a page that was saved
-const token = takeToken();
+const token = takeToken("dedloc-token");
 const bearer = { Authorization: `Bearer ${token}` };
 
 export const withToken = (path) =>
