@@ -166,34 +166,18 @@ void Server::State::set_up() {
     });
     http.Post("/v1/images/generations",
               [this](const auto& request, auto& response) { draw(request, response); });
-    http.set_error_handler([](const httplib::Request&, httplib::Response& response) {
-        if (!response.body.empty()) return;
-        refuse(response,
-               response.status,
-               response.status == 404   ? "there is nothing at this address"
-               : response.status == 413 ? "the body is too long"
-                                        : "the request means nothing");
-    });
-    http.set_exception_handler([](const auto&, httplib::Response& response, std::exception_ptr) {
-        refuse(response, 500, "a bug in dedloc's server; its terminal says more");
-    });
+    web::answer_errors(
+        http,
+        [](auto& response, int status, std::string_view why) { refuse(response, status, why); },
+        "a bug in dedloc's server; its terminal says more");
 }
 
 Ok Server::State::bind() {
     policy = web::gate_policy(options.where, options.token);
     policy.asks_token = !policy.on_loopback;
-    const std::string& host = options.where.host;
-    const int wanted = options.where.port;
-    if (wanted == 0)
-        port = http.bind_to_any_port(host);
-    else if (http.bind_to_port(host, wanted))
-        port = wanted;
+    port = web::bind_http(http, options.where);
     if (port > 0) return {};
-    return make_error(ErrorKind::local_fault,
-                      "the model cannot be served at {}:{}: the port is taken, or the address is "
-                      "none of this machine's; --port 0 takes a free port",
-                      host,
-                      wanted);
+    return web::cannot_listen("the model", options.where, "--port 0");
 }
 
 Json Server::State::model_json() const {

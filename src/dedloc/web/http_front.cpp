@@ -6,8 +6,6 @@
 #include <deque>
 #include <mutex>
 
-#include "dedloc/base/result.h"
-
 namespace dedloc::web {
 namespace {
 
@@ -96,6 +94,36 @@ void set_up_http(httplib::Server& http, std::size_t body_bytes_max, const std::s
                               {"Referrer-Policy", "no-referrer"},
                               {"Cross-Origin-Resource-Policy", "same-origin"},
                               {"Cache-Control", "no-store"}});
+}
+
+void answer_errors(httplib::Server& http, AnswerError answer, const char* of_a_bug) {
+    http.set_error_handler([answer](const httplib::Request&, httplib::Response& response) {
+        if (!response.body.empty()) return;
+        answer(response,
+               response.status,
+               response.status == 404   ? "there is nothing at this address"
+               : response.status == 413 ? "the body is too long"
+                                        : "the request means nothing");
+    });
+    http.set_exception_handler(
+        [answer, of_a_bug](const auto&, httplib::Response& response, std::exception_ptr) {
+            answer(response, 500, of_a_bug);
+        });
+}
+
+int bind_http(httplib::Server& http, const WebAddress& where) {
+    if (where.port == 0) return std::max(http.bind_to_any_port(where.host), 0);
+    return http.bind_to_port(where.host, where.port) ? where.port : 0;
+}
+
+Error cannot_listen(std::string_view what, const WebAddress& where, std::string_view option) {
+    return make_error(ErrorKind::local_fault,
+                      "{} cannot be served at {}:{}: the port is taken, or the address is none of "
+                      "this machine's; {} takes a free port",
+                      what,
+                      where.host,
+                      where.port,
+                      option);
 }
 
 GatePolicy gate_policy(const WebAddress& where, std::string token) {

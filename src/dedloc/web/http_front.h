@@ -3,7 +3,8 @@
 //
 //   set_up_http(http, body_bytes_max);
 //   http.set_pre_routing_handler(… refusal_at(request, policy) …);
-//   const int port = http.bind_to_any_port(host);
+//   answer_errors(http, answer, "a bug …");
+//   const int port = bind_http(http, where);
 //   ListeningThread thread(http);            // until its destructor
 //
 // Only for files that see httplib (CMakeLists.txt): it is large, and has macros that all must set.
@@ -16,6 +17,7 @@
 #include <string>
 #include <thread>
 
+#include "dedloc/base/result.h"
 #include "dedloc/web/gate.h"
 #include "dedloc/web/page_files.h"
 
@@ -29,6 +31,16 @@ inline constexpr const char* json_type = "application/json; charset=utf-8";
 void set_up_http(httplib::Server& http,
                  std::size_t body_bytes_max,
                  const std::string& frames = "'none'");
+
+// Answers requests that no handler answers, and those that a handler fails at: `answer` writes a
+// status and a sentence. `of_a_bug`: the sentence where a handler failed.
+using AnswerError = void (*)(httplib::Response& response, int status, std::string_view why);
+void answer_errors(httplib::Server& http, AnswerError answer, const char* of_a_bug);
+
+// Takes the port of `where`, or any where that is 0. Returns it; 0: there is none.
+int bind_http(httplib::Server& http, const WebAddress& where);
+// Tells people that bind_http() found none. `what`: is not served; `option`: asks for a free port.
+Error cannot_listen(std::string_view what, const WebAddress& where, std::string_view option);
 
 // Makes the policy of a server that listens at `where`. `token` empty: nobody is let in.
 GatePolicy gate_policy(const WebAddress& where, std::string token);

@@ -77,38 +77,18 @@ void Server::State::set_up() {
         http.Post("/api/" + name, [this, &action](const auto& request, auto& response) {
             act(action, request, response);
         });
-    http.set_error_handler([](const httplib::Request&, httplib::Response& response) {
-        if (!response.body.empty()) return;
-        answer_error(response,
-                     response.status,
-                     response.status == 404   ? "there is nothing at this address"
-                     : response.status == 413 ? "the body is too long"
-                                              : "the request means nothing");
-    });
-    http.set_exception_handler([](const auto&, httplib::Response& response, std::exception_ptr) {
-        answer_error(response, 500, "a bug in dedloc's web server; its terminal says more");
-    });
+    answer_errors(http, answer_error, "a bug in dedloc's web server; its terminal says more");
 }
 
 Ok Server::State::bind() {
-    const std::string& host = options.where.host;
     policy = gate_policy(options.where, options.token);
-    const int wanted = options.where.port;
-    if (wanted == 0 && !options.is_default) {
-        port = http.bind_to_any_port(host);
-    } else {
-        const int first = options.is_default ? default_port : wanted;
-        const int tried = options.is_default ? default_ports : 1;
-        for (int i = 0; i < tried && port == 0; ++i)
-            if (http.bind_to_port(host, first + i)) port = first + i;
-        if (port == 0 && options.is_default) port = http.bind_to_any_port(host);
-    }
+    const WebAddress& where = options.where;
+    const int usual_ports = options.is_default ? default_ports : 0;
+    for (int i = 0; i < usual_ports && port == 0; ++i)
+        port = bind_http(http, {where.host, default_port + i});
+    if (port == 0) port = bind_http(http, {where.host, options.is_default ? 0 : where.port});
     if (port > 0) return {};
-    return make_error(ErrorKind::local_fault,
-                      "the web page cannot be served at {}:{}: the port is taken, or the address "
-                      "is none of this machine's; `--web 0` takes a free port",
-                      host,
-                      wanted);
+    return cannot_listen("the web page", where, "`--web 0`");
 }
 
 httplib::Server::HandlerResponse Server::State::get(const httplib::Request& request,
