@@ -4,12 +4,23 @@
 
 namespace dedloc::api {
 
+void ModelJob::cancel() {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    news_.notify_all();
+}
+
+bool ModelJob::is_cancelled() const {
+    const std::lock_guard lock(mutex_);
+    return cancelled_;
+}
+
 void TextJob::run() {
     if (is_cancelled()) return;
     StopWords stop(request_.stop);
     tasks::WriteRequest write = request_.write;
     write.told = [&](std::string_view added) { return add(stop.add(added)) && !stop.found(); };
-    const Result<tasks::Writing> writing = state_->generator->write(write);
+    const Result<tasks::Writing> writing = generator().write(write);
     const bool stopped = stop.found();
     end(writing, stopped, stopped ? std::string() : stop.finish());
 }
@@ -33,17 +44,6 @@ void TextJob::end(const Result<tasks::Writing>& writing, bool stopped, const std
     news_.notify_all();
 }
 
-void TextJob::cancel() {
-    const std::lock_guard lock(mutex_);
-    cancelled_ = true;
-    news_.notify_all();
-}
-
-bool TextJob::is_cancelled() const {
-    const std::lock_guard lock(mutex_);
-    return cancelled_;
-}
-
 TextJob::Taken TextJob::take(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
     news_.wait_for(
@@ -57,21 +57,10 @@ void PictureJob::run() {
     if (is_cancelled()) return;
     tasks::DrawRequest request = request_;
     request.goes_on = [this] { return !is_cancelled(); };
-    auto drawn = state_->generator->draw(request);
+    auto drawn = generator().draw(request);
     const std::lock_guard lock(mutex_);
     drawn_ = std::move(drawn);
     news_.notify_all();
-}
-
-void PictureJob::cancel() {
-    const std::lock_guard lock(mutex_);
-    cancelled_ = true;
-    news_.notify_all();
-}
-
-bool PictureJob::is_cancelled() const {
-    const std::lock_guard lock(mutex_);
-    return cancelled_;
 }
 
 std::optional<Result<tasks::Drawing>> PictureJob::take(std::chrono::milliseconds timeout) {

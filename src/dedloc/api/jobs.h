@@ -17,14 +17,32 @@
 
 namespace dedloc::api {
 
-// A state of the model, for as long as somebody writes with it.
+// A state of the model; jobs that began with it keep it when a newer one is served.
 struct ServedState {
     std::shared_ptr<tasks::Generator> generator{};
     std::uint64_t step = 0;
     std::string fingerprint{};  // "step-12-0fe1…"
 };
 
-class TextJob final : public Job {
+// A job with the model. Whoever takes its results hears that it was cancelled, too.
+class ModelJob : public Job {
+  public:
+    void cancel() final;
+    bool is_cancelled() const;
+
+  protected:
+    explicit ModelJob(std::shared_ptr<const ServedState> state) : state_(std::move(state)) {}
+    tasks::Generator& generator() const { return *state_->generator; }
+
+    mutable std::mutex mutex_;
+    std::condition_variable news_;
+    bool cancelled_ = false;
+
+  private:
+    const std::shared_ptr<const ServedState> state_;
+};
+
+class TextJob final : public ModelJob {
   public:
     struct Taken {
         std::string text{};
@@ -36,45 +54,33 @@ class TextJob final : public Job {
     };
 
     TextJob(std::shared_ptr<const ServedState> state, TextRequest request)
-        : state_(std::move(state)), request_(std::move(request)) {}
+        : ModelJob(std::move(state)), request_(std::move(request)) {}
 
     void run() override;
-    void cancel() override;
-    // Waits for more than nothing, not longer than `timeout`.
+    // Waits until there is text, or the job is over or cancelled, for `timeout` at most. Returns
+    // what was written since the last call. A job that was cancelled may never be over.
     Taken take(std::chrono::milliseconds timeout);
-    // Without `is_over` where there is nothing more to come: it was cancelled.
-    bool is_cancelled() const;
 
   private:
     bool add(const std::string& text);
     void end(const Result<tasks::Writing>& writing, bool stopped, const std::string& rest);
 
-    const std::shared_ptr<const ServedState> state_;
     const TextRequest request_;
-    mutable std::mutex mutex_;
-    std::condition_variable news_;
-    Taken waiting_;
-    bool cancelled_ = false;
+    Taken waiting_;  // what no take() has returned yet
 };
 
-class PictureJob final : public Job {
+class PictureJob final : public ModelJob {
   public:
     PictureJob(std::shared_ptr<const ServedState> state, tasks::DrawRequest request)
-        : state_(std::move(state)), request_(std::move(request)) {}
+        : ModelJob(std::move(state)), request_(std::move(request)) {}
 
     void run() override;
-    void cancel() override;
-    // Null: not yet. The pictures are taken once.
+    // Null: the pictures are not there yet. They can be taken once.
     std::optional<Result<tasks::Drawing>> take(std::chrono::milliseconds timeout);
-    bool is_cancelled() const;
 
   private:
-    const std::shared_ptr<const ServedState> state_;
-    tasks::DrawRequest request_;
-    mutable std::mutex mutex_;
-    std::condition_variable news_;
+    const tasks::DrawRequest request_;
     std::optional<Result<tasks::Drawing>> drawn_;
-    bool cancelled_ = false;
 };
 
 }  // namespace dedloc::api
