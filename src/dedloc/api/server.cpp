@@ -1,6 +1,5 @@
 #include "dedloc/api/server.h"
 
-#include <atomic>
 #include <chrono>
 
 #include "dedloc/api/answers.h"
@@ -60,11 +59,16 @@ std::string png_in_base64(const images::Picture& picture) {
 // A connection's thread sends a text with it, called again and again.
 class TextAnswer {
   public:
-    TextAnswer(
-        std::shared_ptr<TextJob> job, AnswerHead head, bool streams, bool counts, Counts sums)
-        : job_(std::move(job)), head_(std::move(head)), streams_(streams), counts_(counts) {
-        sums_ = sums;
-    }
+    TextAnswer(std::shared_ptr<TextJob> job,
+               AnswerHead head,
+               bool streams,
+               bool counts,
+               std::uint64_t prompt_tokens)
+        : job_(std::move(job)),
+          head_(std::move(head)),
+          streams_(streams),
+          counts_(counts),
+          sums_{.prompt = prompt_tokens} {}
 
     // No: the client is gone.
     bool send(httplib::DataSink& sink) {
@@ -134,10 +138,9 @@ struct Server::State {
                                              httplib::Response& response) const;
     std::optional<nlohmann::json> body_of(const httplib::Request& request,
                                           httplib::Response& response) const;
-    bool fits(const ServedState& with,
-              const std::string& prompt,
-              std::uint64_t& tokens,
-              httplib::Response& response) const;
+    std::optional<std::uint64_t> tokens_of(const std::string& prompt,
+                                           const ServedState& with,
+                                           httplib::Response& response) const;
     bool push(const std::shared_ptr<Job>& job, httplib::Response& response);
     void write(Form form, const httplib::Request& request, httplib::Response& response);
     void draw(const httplib::Request& request, httplib::Response& response);
@@ -217,7 +220,7 @@ httplib::Server::HandlerResponse Server::State::look_at(const httplib::Request& 
     return Handled;
 }
 
-// Nothing: it was refused.
+// Nothing: the request was refused.
 std::optional<nlohmann::json> Server::State::body_of(const httplib::Request& request,
                                                      httplib::Response& response) const {
     auto body = parse_body(request.body);
@@ -237,18 +240,17 @@ std::optional<nlohmann::json> Server::State::body_of(const httplib::Request& req
     return *std::move(body);
 }
 
-bool Server::State::fits(const ServedState& with,
-                         const std::string& prompt,
-                         std::uint64_t& tokens,
-                         httplib::Response& response) const {
+// Nothing: the prompt was refused, as the model cannot take it.
+std::optional<std::uint64_t> Server::State::tokens_of(const std::string& prompt,
+                                                      const ServedState& with,
+                                                      httplib::Response& response) const {
     const auto counted = with.generator->prompt_tokens(prompt);
-    if (counted) tokens = *counted;
-    if (!counted)
-        refuse(response,
-               400,
-               counted.error().message(),
-               facts.writes_text ? "context_length_exceeded" : "");
-    return counted.has_value();
+    if (counted) return *counted;
+    refuse(response,
+           400,
+           counted.error().message(),
+           facts.writes_text ? "context_length_exceeded" : "");
+    return std::nullopt;
 }
 
 bool Server::State::push(const std::shared_ptr<Job>& job, httplib::Response& response) {
@@ -271,8 +273,8 @@ void Server::State::write(Form form, const httplib::Request& asked, httplib::Res
     auto request = text_request(*body, form);
     if (!request) return refuse(response, 400, request.error().message());
     const auto with = state();
-    Counts counts;
-    if (!fits(*with, request->write.prompt, counts.prompt, response)) return;
+    const auto prompt_tokens = tokens_of(request->write.prompt, *with, response);
+    if (!prompt_tokens) return;
     const bool streams = request->streams;
     const bool counts_in_stream = request->counts_in_stream;
     const auto job = std::make_shared<TextJob>(with, *std::move(request));
@@ -283,8 +285,8 @@ void Server::State::write(Form form, const httplib::Request& asked, httplib::Res
                     .created = unix_seconds(),
                     .model = facts.model,
                     .fingerprint = with->fingerprint};
-    const auto answer =
-        std::make_shared<TextAnswer>(job, std::move(head), streams, counts_in_stream, counts);
+    const auto answer = std::make_shared<TextAnswer>(
+        job, std::move(head), streams, counts_in_stream, *prompt_tokens);
     response.set_chunked_content_provider(
         streams ? events_type : web::json_type,
         [answer](std::size_t, httplib::DataSink& sink) { return answer->send(sink); },
@@ -299,8 +301,7 @@ void Server::State::draw(const httplib::Request& asked, httplib::Response& respo
     auto request = picture_request(*body);
     if (!request) return refuse(response, 400, request.error().message());
     const auto with = state();
-    std::uint64_t words = 0;
-    if (!fits(*with, request->prompts.front(), words, response)) return;
+    if (!tokens_of(request->prompts.front(), *with, response)) return;
     const auto job = std::make_shared<PictureJob>(with, *std::move(request));
     if (!push(job, response)) return;
     const auto send = [job](std::size_t, httplib::DataSink& sink) {
