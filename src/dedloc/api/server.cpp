@@ -16,7 +16,6 @@ namespace {
 // How soon a connection sees that its client is gone, or that the server ends.
 constexpr std::chrono::milliseconds look_time{100};
 constexpr std::size_t id_bytes = 12;
-constexpr std::uint32_t shown_side_min = 64;  // smaller pictures are enlarged
 constexpr const char* events_type = "text/event-stream";
 constexpr const char* last_event = "data: [DONE]\n\n";
 
@@ -48,12 +47,6 @@ std::string base64_of(ByteView bytes) {
     for (char& letter : text) letter = letter == '-' ? '+' : letter == '_' ? '/' : letter;
     text.resize((text.size() + 3) / 4 * 4, '=');
     return text;
-}
-
-std::string png_in_base64(const images::Picture& picture) {
-    const std::uint32_t times =
-        std::max((shown_side_min + picture.width - 1) / std::max(picture.width, 1u), 1u);
-    return base64_of(images::encode_png(images::enlarged(picture, times)));
 }
 
 // A connection's thread sends a text with it, called again and again.
@@ -311,7 +304,7 @@ void Server::State::draw(const httplib::Request& asked, httplib::Response& respo
         std::vector<std::string> encoded;
         if (*drawn)
             for (const images::Picture& picture : (*drawn)->pictures)
-                encoded.push_back(png_in_base64(picture));
+                encoded.push_back(base64_of(images::encode_png(images::shown_large(picture))));
         const Json told = *drawn ? pictures(unix_seconds(), encoded, (*drawn)->remarks)
                                  : error_answer(500, drawn->error().message(), {});
         const bool sent = send_text(sink, monitor::json_line(told));

@@ -1,7 +1,6 @@
 // dedloc sample: pictures that a text-to-image model draws for prompts, or text that a language
 // model writes behind them, at a checkpoint or at the newest state of a run that is under way.
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -24,7 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint32_t shown_side_min = 64;      // smaller pictures are enlarged
 constexpr std::size_t pictures_drawn_max = 4096;  // of one call
 constexpr std::size_t pictures_usual = 16;        // of each prompt
 constexpr const char* usual_sheet = "grid.png";
@@ -46,8 +44,7 @@ Ok write_grid(const std::string& path,
               std::size_t count) {
     std::vector<images::Picture> shown;
     for (const images::Picture& picture : drawing.pictures)
-        shown.push_back(images::enlarged(
-            picture, std::max((shown_side_min + picture.width - 1) / picture.width, 1u)));
+        shown.push_back(images::shown_large(picture));
     auto columns = static_cast<std::uint32_t>(count);
     if (prompts == 1)
         columns = static_cast<std::uint32_t>(std::ceil(std::sqrt(static_cast<double>(count))));

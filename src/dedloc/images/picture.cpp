@@ -104,4 +104,9 @@ Picture enlarged(const Picture& picture, std::uint32_t times) {
     return large;
 }
 
+Picture shown_large(const Picture& picture) {
+    const std::uint32_t width = std::max(picture.width, 1u);
+    return enlarged(picture, (shown_width_min + width - 1) / width);
+}
+
 }  // namespace dedloc::images

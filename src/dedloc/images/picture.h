@@ -61,4 +61,8 @@ Picture contact_sheet(const std::vector<Picture>& pictures, std::uint32_t column
 // Every pixel as a square of `times` × `times`.
 Picture enlarged(const Picture& picture, std::uint32_t times);
 
+inline constexpr std::uint32_t shown_width_min = 64;
+// A picture as people are shown it: enlarged where it is narrower than shown_width_min.
+Picture shown_large(const Picture& picture);
+
 }  // namespace dedloc::images

@@ -101,6 +101,8 @@ TEST(Picture, lies_on_a_contact_sheet_in_rows) {
     EXPECT_EQ(sheet.at(6, 0)[2], 2);
     EXPECT_EQ(sheet.at(0, 6)[2], 3);
     EXPECT_EQ(enlarged(sheet, 3).at(18, 0)[2], 2);
+    EXPECT_EQ(shown_large(Picture::of_size(10, 4)).width, 70u);
+    EXPECT_EQ(shown_large(Picture::of_size(100, 4)).width, 100u);
 }
 
 }  // namespace
