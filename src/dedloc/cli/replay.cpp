@@ -14,9 +14,9 @@
 #include "dedloc/peer/interrupts.h"
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/peer/peer_run.h"
-#include "dedloc/peer/prompts.h"
 #include "dedloc/peer/say.h"
 #include "dedloc/web/run_page.h"
+#include "dedloc/web/sheets.h"
 
 namespace dedloc::cli {
 namespace {
@@ -39,7 +39,7 @@ Ok write_tensorboard(const std::string& log_folder, const std::string& folder) {
 int run_replay(const ReplayOptions& options) {
     auto place = web::server_options(options.web);
     if (!place) return peer::report(peer::failure(place.error()));
-    place->sheets_folder = options.folder + "/" + peer::sheets_folder;
+    place->sheets_folder = web::sheets_folder_of(options.folder);
     const auto run = given_run_file(options.folder + "/" + std::string(peer::run_copy_file));
     if (!run) return peer::report(peer::failure(run.error()));
     if (!options.tensorboard.empty())

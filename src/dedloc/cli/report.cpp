@@ -20,6 +20,7 @@
 #include "dedloc/run/run_file.h"
 #include "dedloc/web/replay.h"
 #include "dedloc/web/saved_page.h"
+#include "dedloc/web/sheets.h"
 
 namespace dedloc::cli {
 namespace {
@@ -80,8 +81,7 @@ Ok write_page(const std::string& folder, const std::string& path) {
     if (!replay) return {};
     (*replay)->to_end();
     return write_public_file(
-        path,
-        web::saved_page((*replay)->store(), folder + "/" + std::string(web::sheets_folder_name)));
+        path, web::saved_page((*replay)->store(), web::sheets_folder_of(folder)));
 }
 
 Ok write_report(const ReportOptions& options) {

@@ -17,6 +17,7 @@
 #include "dedloc/replica/model_state.h"
 #include "dedloc/tasks/registry.h"
 #include "dedloc/text/cache.h"
+#include "dedloc/web/sheets.h"
 
 namespace dedloc::cli {
 namespace {
@@ -117,7 +118,8 @@ int write_sheet(const SampleOptions& options, const peer::Visited& from) {
     const tasks::TaskKind* kind = tasks::find_task(from.run.task.kind);
     const char* ending = kind && kind->writes_text ? "txt" : "png";
     const std::string name = fmt::format("step-{}.{}", from.state->step(), ending);
-    const fs::path folder = options.output.empty() ? peer::sheets_folder : options.output;
+    const fs::path folder =
+        options.output.empty() ? fs::path(web::sheets_folder_name) : fs::path(options.output);
     SampleOptions sheet = options;
     sheet.output = (folder / name).string();
     std::error_code error;

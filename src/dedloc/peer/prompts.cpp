@@ -7,6 +7,7 @@
 #include "dedloc/base/text_lines.h"
 #include "dedloc/peer/called_as.h"
 #include "dedloc/peer/peer_directory.h"
+#include "dedloc/web/sheets.h"
 
 namespace dedloc::peer {
 namespace {
@@ -53,7 +54,7 @@ std::string sheet_command(const std::string& file,
                           const std::string& then) {
     std::error_code error;
     const std::string prompts = fs::absolute(file, error).string();
-    const std::string folder = fmt::format("{}/{}", peer_directory, sheets_folder);
+    const std::string folder = web::sheets_folder_of(peer_directory);
     std::string command = fmt::format(
         "mkdir -p -- {0} && {1} sample \"$1\" --prompts {2} --n {3} --threads 1 --device cpu --out "
         "{0}/step-\"$2\".{4} && ln -sfn -- step-\"$2\".{4} {0}/latest.{4}",

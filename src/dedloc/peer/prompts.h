@@ -13,7 +13,6 @@ namespace dedloc::peer {
 inline constexpr std::size_t prompts_max = 256;            // rows of a sheet
 inline constexpr std::size_t prompt_bytes_max = 1u << 16;  // some more than a model's context takes
 inline constexpr std::size_t prompts_file_bytes_max = 1u << 20;
-inline constexpr const char* sheets_folder = "prompts";  // in a peer's folder
 
 // One a line; empty lines and those that begin with # do not count.
 Result<std::vector<std::string>> prompts_of_file(const std::string& path);

@@ -1,13 +1,13 @@
 #include "dedloc/peer/web_page.h"
 
 #include "dedloc/peer/peer_directory.h"
-#include "dedloc/peer/prompts.h"
+#include "dedloc/web/sheets.h"
 
 namespace dedloc::peer {
 
 Outcome<std::unique_ptr<web::RunPage>> open_web_page(web::RunPageOptions options) {
     const std::string directory = options.directory;
-    if (!directory.empty()) options.sheets_folder = directory + "/" + sheets_folder;
+    if (!directory.empty()) options.sheets_folder = web::sheets_folder_of(directory);
     auto page = web::RunPage::open(std::move(options));
     if (!page && page.error().kind() == ErrorKind::bad_input) return failure(page.error());
     if (!page) return failure(ExitCode::port, page.error());

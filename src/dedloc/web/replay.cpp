@@ -157,7 +157,7 @@ Result<std::unique_ptr<Replay>> Replay::open(const std::string& folder,
     place.to = state->events.back().time;
     place.at = place.from;
     place.speed = speed > 0 ? speed : std::max(1.0, (place.to - place.from) / replay_usual_s);
-    state->sheets = sheets_in(folder + "/" + std::string(sheets_folder_name));
+    state->sheets = sheets_in(sheets_folder_of(folder));
     // A folder without certificates has no ledger.
     if (const auto history = monitor::read_history(folder)) state->store.add_history(*history);
     state->show_until(place.from);

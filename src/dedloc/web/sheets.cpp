@@ -33,6 +33,10 @@ void keep_newest_steps(std::vector<std::uint64_t>& steps) {
 
 }  // namespace
 
+std::string sheets_folder_of(const std::string& peer_directory) {
+    return fmt::format("{}/{}", peer_directory, sheets_folder_name);
+}
+
 Sheets sheets_in(const std::string& folder) {
     constexpr std::string_view begin = "step-";
     Sheets sheets;

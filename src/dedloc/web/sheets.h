@@ -14,7 +14,7 @@
 namespace dedloc::web {
 
 inline constexpr std::size_t sheets_shown_max = 12;                // of either kind, the newest
-inline constexpr std::string_view sheets_folder_name = "prompts";  // in a peer's folder
+inline constexpr std::string_view sheets_folder_name = "prompts";
 inline constexpr std::size_t picture_bytes_max = 16u << 20;
 inline constexpr std::size_t sheet_text_bytes_max = 1u << 20;
 
@@ -27,6 +27,7 @@ struct Sheets {
     bool empty() const { return pictures.empty() && texts.empty(); }
 };
 Sheets sheets_in(const std::string& folder);
+std::string sheets_folder_of(const std::string& peer_directory);
 
 struct SheetFile {
     std::string bytes;
