@@ -1,19 +1,15 @@
 #include "dedloc/api/queue.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+
+#include "dedloc/web/steady_seconds.h"
 
 namespace dedloc::api {
 namespace {
 
 constexpr double newest_share = 0.3;  // of the newest job in what is usual
 constexpr double room_s_max = 120;
-
-double steady_seconds_of_queue() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-}
 
 }  // namespace
 
@@ -65,9 +61,9 @@ void Queue::work() {
         running_ = std::move(waiting_.front());
         waiting_.pop_front();
         lock.unlock();
-        const double begun = steady_seconds_of_queue();
+        const double begun = web::steady_seconds();
         running_->run();
-        const double took = steady_seconds_of_queue() - begun;
+        const double took = web::steady_seconds() - begun;
         lock.lock();
         usual_s_ += newest_share * (took - usual_s_);
         running_.reset();

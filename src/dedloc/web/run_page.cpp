@@ -1,20 +1,14 @@
 #include "dedloc/web/run_page.h"
 
-#include <chrono>
-
 #include "dedloc/base/file.h"
 #include "dedloc/monitor/run_history.h"
+#include "dedloc/web/steady_seconds.h"
 
 namespace dedloc::web {
 namespace {
 
 constexpr double sheets_look_s = 5;
 constexpr std::size_t page_file_bytes_max = 1024;
-
-double steady_seconds_of_page() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-}
 
 }  // namespace
 
@@ -65,7 +59,7 @@ void RunPage::read_history(std::string directory) {
 }
 
 void RunPage::update(RunSnapshot snapshot) {
-    const double now = steady_seconds_of_page();
+    const double now = steady_seconds();
     if (!sheets_folder_.empty() && now - sheets_at_ >= sheets_look_s) {
         sheets_at_ = now;
         sheets_ = sheets_in(sheets_folder_);

@@ -8,14 +8,10 @@
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/web/run_state.h"
+#include "dedloc/web/steady_seconds.h"
 
 namespace dedloc::web {
 namespace {
-
-double steady_now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-}
 
 // The event as the log writes it, behind its number and tone.
 std::string numbered_json(std::uint64_t number, const events::Event& event) {
@@ -318,9 +314,9 @@ std::string text_of(RunStore::State& state, std::string_view name, Make make) {
 std::string RunStore::run_json() {
     State& s = *state_;
     std::unique_lock lock(s.mutex);
-    const bool due = s.last_step && steady_now() - s.why_at > why_again_s && s.why_steps > 0;
+    const bool due = s.last_step && steady_seconds() - s.why_at > why_again_s && s.why_steps > 0;
     if (due) {
-        s.why_at = steady_now();
+        s.why_at = steady_seconds();
         s.why_steps = 0;
         const monitor::WhyEvents why = s.why;
         const std::vector<monitor::CertifiedStep> certified(s.certified.begin(), s.certified.end());

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <chrono>
 #include <mutex>
 
 #include "dedloc/monitor/json_line.h"
@@ -12,6 +11,7 @@
 #include "dedloc/web/metrics.h"
 #include "dedloc/web/page_files.h"
 #include "dedloc/web/sheets.h"
+#include "dedloc/web/steady_seconds.h"
 #include "dedloc/web/stream.h"
 
 namespace dedloc::web {
@@ -21,11 +21,6 @@ constexpr double news_wait_s = 0.5;
 constexpr std::size_t token_bytes = 16;
 // Jupyter, and the notebooks of Visual Studio Code. A frame without the token shows nothing.
 constexpr const char* notebooks = "http://localhost:* http://127.0.0.1:* vscode-webview:";
-
-double steady_seconds_of_server() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-}
 
 std::optional<std::uint64_t> number_in(std::string_view text) {
     std::uint64_t number = 0;
@@ -161,7 +156,7 @@ void Server::State::stream(const httplib::Request& request, httplib::Response& r
     if (!after) after = number_in(request.get_param_value("after"));
     auto events = std::make_shared<EventStream>(store, after);
     const auto provide = [this, events](std::size_t, httplib::DataSink& sink) {
-        const std::string text = events->take(steady_seconds_of_server());
+        const std::string text = events->take(steady_seconds());
         if (!text.empty() && !sink.write(text.data(), text.size())) return false;
         if (closing || events->is_over()) {
             sink.done();
