@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "dedloc/torch_bridge/dense.h"
-#include "dedloc/train/first_line.h"
+#include "dedloc/torch_bridge/libtorch_error.h"
 
 namespace dedloc::torch_bridge {
 
@@ -32,9 +32,7 @@ experts::Tensor first_rows(const torch::Tensor& tensor, std::size_t count) {
 }
 
 Error expert_failed(const std::exception& failure) {
-    return make_error(ErrorKind::cannot_compute,
-                      "computing an expert: libtorch says: {}",
-                      train::first_line(failure));
+    return libtorch_error("computing an expert", failure);
 }
 
 }  // namespace

@@ -11,18 +11,13 @@
 #include "dedloc/torch_bridge/autocast.h"
 #include "dedloc/torch_bridge/cuda_library.h"
 #include "dedloc/torch_bridge/device.h"
+#include "dedloc/torch_bridge/libtorch_error.h"
 #include "dedloc/torch_bridge/loss_scale.h"
 #include "dedloc/torch_bridge/module_model.h"
-#include "dedloc/train/first_line.h"
 
 namespace dedloc::torch_bridge {
 
 namespace {
-
-Error from_torch(const char* during, const std::exception& failure) {
-    return make_error(
-        ErrorKind::cannot_compute, "{}: libtorch says: {}", during, train::first_line(failure));
-}
 
 class TorchLearner final : public OverModule<train::SampledModel> {
   public:
@@ -99,9 +94,9 @@ class TorchLearner final : public OverModule<train::SampledModel> {
         try {
             if (began) leave_out();
         } catch (const std::exception& again) {
-            return from_torch("taking back a gradient that failed", again);
+            return libtorch_error("taking back a gradient that failed", again);
         }
-        return from_torch("computing a gradient", failure);
+        return libtorch_error("computing a gradient", failure);
     }
 
     train::GradientReport left_out() {
@@ -147,7 +142,7 @@ class TorchLearner final : public OverModule<train::SampledModel> {
                 begin = end;
             }
         } catch (const std::exception& failure) {
-            return from_torch("evaluating the model", failure);
+            return libtorch_error("evaluating the model", failure);
         }
         const auto count = static_cast<double>(parts_.held_out_count);
         evaluation.loss /= count;
@@ -161,7 +156,7 @@ class TorchLearner final : public OverModule<train::SampledModel> {
         try {
             return model_.evaluate(cancelled);
         } catch (const std::exception& failure) {
-            return from_torch("evaluating the model", failure);
+            return libtorch_error("evaluating the model", failure);
         }
     }
 
@@ -187,7 +182,7 @@ Result<std::unique_ptr<train::SampledModel>> make_torch_learner(TorchParts parts
         return std::unique_ptr<train::SampledModel>(
             std::make_unique<TorchLearner>(std::move(parts), std::move(model), std::move(flat)));
     } catch (const std::exception& failure) {
-        return from_torch("making the model", failure);
+        return libtorch_error("making the model", failure);
     }
 }
 

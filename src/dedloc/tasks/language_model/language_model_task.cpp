@@ -21,8 +21,8 @@
 #include "dedloc/text/tokenizer_json.h"
 #include "dedloc/torch_bridge/device.h"
 #include "dedloc/torch_bridge/flat_module.h"
+#include "dedloc/torch_bridge/libtorch_error.h"
 #include "dedloc/torch_bridge/torch_learner.h"
-#include "dedloc/train/first_line.h"
 
 namespace dedloc::tasks {
 
@@ -283,8 +283,7 @@ Result<std::vector<Measure>> LanguageModelTask::measure(std::span<const float> p
         }
         return sums.measures(sizes_, static_cast<double>(count));
     } catch (const std::exception& failure) {
-        return make_error(
-            ErrorKind::cannot_compute, "measuring: libtorch says: {}", train::first_line(failure));
+        return torch_bridge::libtorch_error("measuring", failure);
     }
 }
 
@@ -360,9 +359,7 @@ Result<std::vector<float>> LanguageModelTask::read_weights(const std::string& fo
         if (!base_) DEDLOC_TRY_VOID(load_decoder_folder(*model, folder));
         return torch_bridge::parameters_of(model);
     } catch (const std::exception& failure) {
-        return make_error(ErrorKind::cannot_compute,
-                          "reading weights: libtorch says: {}",
-                          train::first_line(failure));
+        return torch_bridge::libtorch_error("reading weights", failure);
     }
 }
 
@@ -383,9 +380,7 @@ class TextGenerator final : public Generator {
         try {
             return write_text(*model_, *tokenizer_, request);
         } catch (const std::exception& failure) {
-            return make_error(ErrorKind::cannot_compute,
-                              "writing: libtorch says: {}",
-                              train::first_line(failure));
+            return torch_bridge::libtorch_error("writing", failure);
         }
     }
 
@@ -400,8 +395,7 @@ Result<std::unique_ptr<Generator>> LanguageModelTask::generator(
         DEDLOC_TRY(auto model, model_at(parameters, buffers));
         return std::unique_ptr<Generator>(new TextGenerator(std::move(model), tokenizer_));
     } catch (const std::exception& failure) {
-        return make_error(
-            ErrorKind::cannot_compute, "the model: libtorch says: {}", train::first_line(failure));
+        return torch_bridge::libtorch_error("the model", failure);
     }
 }
 
@@ -425,8 +419,7 @@ Result<std::vector<TextScore>> LanguageModelTask::score(std::span<const float> p
         }
         return scores;
     } catch (const std::exception& failure) {
-        return make_error(
-            ErrorKind::cannot_compute, "judging: libtorch says: {}", train::first_line(failure));
+        return torch_bridge::libtorch_error("judging", failure);
     }
 }
 

@@ -12,7 +12,7 @@
 #include "dedloc/text/cache.h"
 #include "dedloc/torch_bridge/device.h"
 #include "dedloc/torch_bridge/flat_module.h"
-#include "dedloc/train/first_line.h"
+#include "dedloc/torch_bridge/libtorch_error.h"
 
 namespace dedloc::tasks {
 namespace {
@@ -140,9 +140,7 @@ Result<std::vector<Measure>> SwavTask::measure(std::span<const float> parameters
             {"linear_accuracy", linear_accuracy(halves, classes)},
             {"labelled_pictures", static_cast<double>(halves.bank.labels.size(0))}};
     } catch (const std::exception& failure) {
-        return make_error(ErrorKind::cannot_compute,
-                          "measuring the model: libtorch says: {}",
-                          train::first_line(failure));
+        return torch_bridge::libtorch_error("measuring the model", failure);
     }
 }
 

@@ -17,8 +17,8 @@
 #include "dedloc/text/cache.h"
 #include "dedloc/torch_bridge/device.h"
 #include "dedloc/torch_bridge/flat_module.h"
+#include "dedloc/torch_bridge/libtorch_error.h"
 #include "dedloc/torch_bridge/torch_learner.h"
-#include "dedloc/train/first_line.h"
 
 namespace dedloc::tasks {
 namespace {
@@ -196,8 +196,7 @@ Result<std::vector<Measure>> TextToImageTask::measure(std::span<const float> par
                                     {"ignorance_loss", ignorance},
                                     {"samples", samples}};
     } catch (const std::exception& failure) {
-        return make_error(
-            ErrorKind::cannot_compute, "measuring: libtorch says: {}", train::first_line(failure));
+        return torch_bridge::libtorch_error("measuring", failure);
     }
 }
 
@@ -330,8 +329,7 @@ Result<Drawing> PictureGenerator::draw(const DrawRequest& request) {
         drawing.pictures = tokens_->codec->draw(codes.index_select(0, order.flatten()));
         return drawing;
     } catch (const std::exception& failure) {
-        return make_error(
-            ErrorKind::cannot_compute, "drawing: libtorch says: {}", train::first_line(failure));
+        return torch_bridge::libtorch_error("drawing", failure);
     }
 }
 
@@ -345,8 +343,7 @@ Result<std::unique_ptr<Generator>> TextToImageTask::generator(
         DEDLOC_TRY(auto model, model_at(parameters, buffers));
         return std::unique_ptr<Generator>(new PictureGenerator(std::move(model), tokens_, device_));
     } catch (const std::exception& failure) {
-        return make_error(
-            ErrorKind::cannot_compute, "the model: libtorch says: {}", train::first_line(failure));
+        return torch_bridge::libtorch_error("the model", failure);
     }
 }
 
@@ -406,9 +403,7 @@ Result<std::shared_ptr<const TrainingTask>> make_text_to_image(const run::TaskCo
         return std::shared_ptr<const TrainingTask>(
             std::make_shared<TextToImageTask>(config, sizes, std::move(device), std::move(tokens)));
     } catch (const std::exception& failure) {
-        return make_error(ErrorKind::cannot_compute,
-                          "preparing the pictures: libtorch says: {}",
-                          train::first_line(failure));
+        return torch_bridge::libtorch_error("preparing the pictures", failure);
     }
 }
 
