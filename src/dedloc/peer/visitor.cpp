@@ -29,6 +29,14 @@ Ok fetch_files(const collab::Node& node,
     return {};
 }
 
+// The task without its data, where this machine has the memory for its model.
+Result<std::shared_ptr<const tasks::TrainingTask>> fitting_task(const run::TaskConfig& config,
+                                                                const tasks::TaskOptions& options) {
+    DEDLOC_TRY(auto task, tasks::make_task(config, options));
+    DEDLOC_TRY_VOID(check_fits(*task, MemoryUse::evaluation, memory_available()));
+    return task;
+}
+
 }  // namespace
 
 Outcome<Visited> visit_run(const std::string& join_text,
@@ -44,12 +52,9 @@ Outcome<Visited> visit_run(const std::string& join_text,
     if (!invitation) return failure(invitation.error());
     if (const Ok fetched = fetch_files(node, *invitation, options); !fetched)
         return failure(fetched.error());
-    Visited visited{.run = invitation->run, .task = nullptr, .state = nullptr};
-    auto task = tasks::make_task(visited.run.task, options);
+    auto task = fitting_task(invitation->run.task, options);
     if (!task) return failure(task.error());
-    visited.task = *std::move(task);
-    if (const Ok fits = check_fits(*visited.task, MemoryUse::evaluation, memory_available()); !fits)
-        return failure(fits.error());
+    Visited visited{.run = invitation->run, .task = *std::move(task), .state = nullptr};
     const auto learner = visited.task->learner(node.id());
     if (!learner) return failure(learner.error());
     collab::CollaborationOptions joining;
@@ -74,12 +79,10 @@ Outcome<Visited> visit_checkpoint(const std::string& path, const tasks::TaskOpti
     if (!run) return failure(run.error());
     if (const Ok restored = restore_run_files(found->path, run->task, options); !restored)
         return failure(restored.error());
-    auto made = tasks::make_task(run->task, options);
-    if (!made) return failure(made.error());
-    if (const Ok fits = check_fits(**made, MemoryUse::evaluation, memory_available()); !fits)
-        return failure(fits.error());
+    auto task = fitting_task(run->task, options);
+    if (!task) return failure(task.error());
     return Visited{.run = *std::move(run),
-                   .task = *std::move(made),
+                   .task = *std::move(task),
                    .state = found->checkpoint.state->snapshot};
 }
 
