@@ -4,21 +4,17 @@ steps, in a real browser. test_page.py runs this beside the page of a run.
 
 from __future__ import annotations
 
-import os
 import sys
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "process"))
 from api_models import Trained  # noqa: E402
-from browser import Browser  # noqa: E402
+from browser import AXE, AXE_RULES, BACK, Browser  # noqa: E402
 from served import Served, listening_addresses  # noqa: E402
 
-AXE = Path(os.environ.get("AXE", ""))
-AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 LOOKS = (("light", (1280, 900)), ("dark", (1280, 900)), ("light", (360, 740)), ("dark", (360, 740)))
-BACK = {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 30)"}
-TAB, ENTER, CONTROL = "\ue004", "\ue007", "\ue009"
+ENTER, CONTROL = "\ue007", "\ue009"
 PROMPT = "The run"
 pictures: Path | None = None
 
@@ -90,14 +86,7 @@ class ApiPage(unittest.TestCase):
         self.assertFalse(self.browser.ask("shown", "#trouble"))
 
     def test_10_the_keyboard_is_enough(self) -> None:
-        self.browser.ask("beginTabbing")
-        places = []
-        for _ in range(40):
-            self.browser.press(TAB)
-            place = self.browser.ask("focused")
-            if place is None:
-                break
-            places.append(place)
+        places = self.browser.tab_through(40)
         self.assertIn("Skip", places[0]["what"])
         for what in ("prompt", "tokens", "temperature", "seed", "send"):
             self.assertIn(what, [place["what"] for place in places])

@@ -5,6 +5,7 @@ nothing else: every other name fails, and what the page asked for is written dow
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -17,8 +18,10 @@ ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-s
              "--disable-component-update", "--disable-sync", "--disable-extensions",
              "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
              "--js-flags=--expose-gc", "--enable-precise-memory-info")
-
-
+AXE = Path(os.environ.get("AXE", ""))
+AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+BACK = {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 30)"}  # of every page of dedloc
+TAB = "\ue004"
 IN_PAGE = Path(__file__).with_name("in_page.js").read_text()
 
 
@@ -66,6 +69,19 @@ class Browser:
 
     def press(self, key: str) -> None:
         webdriver.ActionChains(self.driver).send_keys(key).perform()
+
+    def tab_through(self, presses_max: int) -> list[dict]:
+        """Presses Tab until the focus leaves the page; returns each place that had it."""
+        self.ask("beginTabbing")
+        places = []
+        for _ in range(presses_max):
+            self.press(TAB)
+            place = self.ask("focused")
+            if place is None:
+                return places
+            places.append(place)
+        raise AssertionError(f"the focus does not leave the page after {presses_max} presses of "
+                             "Tab")
 
     def until(self, what: str, condition, seconds: float = 30):
         deadline = time.monotonic() + seconds

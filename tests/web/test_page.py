@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import os
 import signal
 import sys
 import unittest
@@ -19,14 +18,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import api_page  # noqa: E402
 import live_run  # noqa: E402
 import relay  # noqa: E402
-from browser import Browser  # noqa: E402
+from browser import AXE, AXE_RULES, BACK, Browser  # noqa: E402
 
-AXE = Path(os.environ.get("AXE", ""))
-AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 PHONE = (360, 740)
 DESK = (1280, 900)
-BACK = {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 30)"}
-TAB, HOME, RIGHT = "\ue004", "\ue011", "\ue014"
+HOME, RIGHT = "\ue011", "\ue014"
 # An hour of steps of 0.3 s, each with its plan; by quarters.
 STEP_SECONDS = 0.3
 QUARTER_OF_STEPS = 3000
@@ -237,16 +233,7 @@ class Page(unittest.TestCase):
     # ---- by keyboard, and for ears --------------------------------------------------------------
 
     def test_30_the_keyboard_reaches_everything_in_order_and_is_seen(self) -> None:
-        self.browser.ask("beginTabbing")
-        places = []
-        for _ in range(150):
-            self.browser.press(TAB)
-            place = self.browser.ask("focused")
-            if place is None:
-                break
-            places.append(place)
-        else:
-            self.fail("the focus does not leave the page after 150 presses of Tab")
+        places = self.browser.tab_through(150)
         self.assertIn("Skip", places[0]["what"])
         self.assertGreater(len(places), 20)
         for place in places:
