@@ -49,7 +49,7 @@ class PeerProcess {
     const std::vector<StepSeen>& steps() const { return steps_; }
     std::uint64_t step() const { return steps_.empty() ? 0 : steps_.back().step; }
     // The peer's steps from place `first` on that left another state than `hashes`, by step, says.
-    // Those that are new there are added.
+    // Steps that `hashes` lacks are added to it.
     std::vector<std::uint64_t> differing_steps(std::size_t first,
                                                std::map<std::uint64_t, std::string>& hashes) const;
     // The join string it last wrote; empty: none yet.

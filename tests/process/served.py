@@ -14,7 +14,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 class Served:
-    """A process of it, or of another command that looks at a model."""
+    """A process of `dedloc serve-api`, or of another command that looks at a model."""
 
     def __init__(self, folder: Path, model: str, *more: str, name: str = "served",
                  command: str = "serve-api") -> None:
@@ -33,7 +33,7 @@ class Served:
     last_words = harness.Peer.last_words
 
     def where(self, seconds: float = 100) -> dict:
-        """Returns what it said when it was ready."""
+        """Waits until the process serves; returns what it says of itself."""
         deadline = time.monotonic() + seconds
         while not harness.whole_lines(self.out):
             if self.process.poll() is not None or time.monotonic() > deadline:

@@ -11,7 +11,7 @@
 
 namespace dedloc::api {
 
-// All pieces of an answer say this.
+// AnswerHead: the fields that every piece of an answer repeats.
 struct AnswerHead {
     Form form = Form::completion;
     std::string id;
@@ -31,12 +31,12 @@ Json whole_text(const AnswerHead& head,
                 std::string_view text,
                 std::string_view finish_reason,
                 const Counts& counts);
-// A piece of a stream; the last one has a `finish_reason`. Of a chat the first one names the role.
+// Makes a piece of a stream. The last one has a `finish_reason`; a chat's first names the role.
 Json text_piece(const AnswerHead& head,
                 std::string_view text,
                 std::string_view finish_reason,
                 bool is_first);
-// The piece behind the last, for those who want it.
+// Makes the piece that follows the last one where the client asked for the counts of tokens.
 Json counts_piece(const AnswerHead& head, const Counts& counts);
 
 Json pictures(std::int64_t created,

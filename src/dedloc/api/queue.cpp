@@ -8,7 +8,7 @@
 namespace dedloc::api {
 namespace {
 
-constexpr double newest_share = 0.3;  // of the newest job in what is usual
+constexpr double newest_share = 0.3;  // weight of the newest job in `usual_s_`
 constexpr double room_s_max = 120;
 
 }  // namespace

@@ -3,8 +3,8 @@
 //   if (!queue.push(job)) …               // as many wait already: 429
 //   queue.forget(job);                    // nobody wants it any more
 //
-// Limits: `waiting_max` jobs beside the one that runs. Thread: any. The destructor drops what waits
-// and returns when the job that runs has ended: who wants that soon has it cancelled before.
+// Limits: `waiting_max` jobs beside the one that runs. Thread: any. The destructor calls end(), and
+// returns when the job that runs has ended.
 
 #pragma once
 #include <condition_variable>
@@ -29,11 +29,11 @@ class Queue {
     Queue(const Queue&) = delete;
     Queue& operator=(const Queue&) = delete;
 
-    bool push(std::shared_ptr<Job> job);  // no: it is full, or ends
+    bool push(std::shared_ptr<Job> job);  // no: the queue is full, or ends
     void forget(const std::shared_ptr<Job>& job);
     // Cancels all jobs; push() takes no more.
     void end();
-    // An estimate, in whole seconds from 1 on, of when there is room: by how long jobs took so far.
+    // Estimates after how many seconds, 1 or more, there is room: by how long jobs took so far.
     int seconds_until_room() const;
 
   private:

@@ -108,7 +108,7 @@ Result<bool> flag(const json& body, const char* name) {
     return body[name].get<bool>();
 }
 
-// Any whole number: clients draw it from all of them.
+// The seed may be any whole number, as clients draw it from all of them.
 Result<std::uint64_t> seed_of(const json& body) {
     if (!has(body, "seed")) {
         std::uint64_t seed = 0;
@@ -131,7 +131,7 @@ Result<std::string> checked_prompt(std::string prompt) {
     return prompt;
 }
 
-// A string, or a list with one of them.
+// The prompt is a string, or a list with one string.
 Result<std::string> prompt_of(const json& body) {
     constexpr const char* wanted = "a text, or a list with one text (no ids of tokens)";
     if (!has(body, "prompt")) return wrong("prompt", wanted);

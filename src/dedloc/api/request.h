@@ -1,5 +1,5 @@
-// Requests for text and for pictures, as clients of OpenAI's HTTP interface write them. What this
-// server cannot do is refused by name, unless it is asked for in a form that changes nothing.
+// Requests for text and for pictures, as clients of OpenAI's HTTP interface write them. A field
+// that this server cannot carry out is refused by name, unless its value changes nothing ("n": 1).
 //
 //   POST /v1/completions          {"prompt": "In the beginning", "max_tokens": 50}
 //   POST /v1/chat/completions     {"messages": [{"role": "user", "content": "Hello"}]}
@@ -45,7 +45,7 @@ Result<tasks::DrawRequest> picture_request(const nlohmann::json& body);
 // The model that a request names; empty: none.
 Result<std::string> model_of(const nlohmann::json& body);
 
-// A request's body. Nothing is nested deeper than requests are.
+// Parses a request's body, and drops what is nested deeper than any request is.
 Result<nlohmann::json> parse_body(const std::string& text);
 
 }  // namespace dedloc::api

@@ -41,7 +41,7 @@ bool send_text(httplib::DataSink& sink, const std::string& text) {
     return text.empty() || sink.write(text.data(), text.size());
 }
 
-// RFC 4648 §4.
+// Base64 with padding: RFC 4648 §4.
 std::string base64_of(ByteView bytes) {
     std::string text = base::to_base64url(bytes);
     for (char& letter : text) letter = letter == '-' ? '+' : letter == '_' ? '/' : letter;
@@ -49,7 +49,7 @@ std::string base64_of(ByteView bytes) {
     return text;
 }
 
-// A connection's thread sends a text with it, called again and again.
+// TextAnswer: a text that grows. Its connection's thread calls send() until the text is over.
 class TextAnswer {
   public:
     TextAnswer(std::shared_ptr<TextJob> job,
@@ -63,7 +63,7 @@ class TextAnswer {
           counts_(counts),
           sums_{.prompt = prompt_tokens} {}
 
-    // No: the client is gone.
+    // Sends what was added. No: the client is gone, or the text was cancelled.
     bool send(httplib::DataSink& sink) {
         const TextJob::Taken taken = job_->take(look_time);
         if (job_->is_cancelled() || !sink.is_writable()) return false;
@@ -95,7 +95,7 @@ class TextAnswer {
     std::string whole_answer(std::string_view finish_reason) const {
         return monitor::json_line(whole_text(head_, whole_, finish_reason, sums_));
     }
-    // The status is sent by then.
+    // The body tells of a failure, as the status was sent before it.
     bool send_failure(httplib::DataSink& sink, const Error& failure) const {
         const Json told = error_answer(500, failure.message(), {});
         const bool sent = send_text(sink, streams_ ? server_event(told) : monitor::json_line(told));

@@ -9,8 +9,9 @@
 //   POST /v1/completions, /v1/chat/completions      of a model that writes
 //   POST /v1/images/generations             of a model that draws
 //
-// One request is answered at a time; `waiting_max` wait for that, others get 429 with Retry-After.
-// A client that goes away ends its text. Who may ask: web/gate.h; on loopback no token is needed.
+// The model answers one request at a time. At most waiting_max requests wait for their turn; a
+// request beyond them gets status 429 with Retry-After. A text ends when its client goes away. Who
+// may ask: web/gate.h; on loopback no token is needed.
 //
 // Limits: bodies of body_bytes_max; request.h; web/http_front.h. Errors of start: local_fault (the
 // port is taken). Lifetime: the destructor ends what is being written, and waits for its threads.

@@ -17,8 +17,8 @@ using nlohmann::json;
 constexpr const char* json_body = "application/json";
 constexpr std::uint64_t endless = text_tokens_max;
 
-// Writes " 1 2 3 …", a word a token. Behind the first it writes nothing while it is held, nor where
-// as many tokens as can be were asked for.
+// A model that writes " 1 2 3 …", each word one token. After the first word it waits while
+// `is_held`, and until its text is cancelled where `endless` tokens are asked for.
 class CountingGenerator final : public tasks::Generator {
   public:
     std::uint64_t context() const override { return 32; }
@@ -87,7 +87,7 @@ class ApiServer : public ::testing::Test {
     httplib::Result post(const json& body, const char* path = "/v1/completions") const {
         return client().Post(path, body.dump(), json_body);
     }
-    // Returns what an error says; empty: it is none.
+    // Returns the message of an answer that is an error; empty: the answer is none.
     static std::string error_of(const httplib::Result& answer) {
         const json body = json::parse(answer->body, nullptr, false);
         return body.contains("error") ? body["error"]["message"].get<std::string>() : "";
@@ -227,7 +227,7 @@ TEST_F(ApiServer, refuses_what_its_queue_cannot_hold) {
     };
     asking.emplace_back(ask);
     until([&] { return generator_->begun == 1; });
-    // One of them is too many.
+    // One request is being answered and waiting_max can wait, so one of these is refused.
     std::atomic<int> refused = 0;
     for (std::size_t i = 0; i < waiting_max + 1; ++i)
         asking.emplace_back([&] {

@@ -6,7 +6,7 @@
 namespace dedloc::api {
 namespace {
 
-// The longest end of `text` that `word` begins with, and that is not all of it.
+// The length of the longest end of `text` that `word` begins with, less than all of `word`.
 std::size_t begun(std::string_view text, std::string_view word) {
     for (std::size_t size = std::min(text.size(), word.size() - 1); size > 0; --size)
         if (text.ends_with(word.substr(0, size))) return size;

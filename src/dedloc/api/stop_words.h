@@ -1,5 +1,5 @@
-// StopWords: ends a text before the first of some words. What may be the beginning of one is held
-// back until that is known, so that no reader of a stream sees a part of it.
+// StopWords: ends a text before the first of some words. Text that may be the beginning of
+// such a word is held back until that is known, so that no reader of a stream sees a part of one.
 //
 // Thread: one at a time. Cost: of each addition, its length by the words' length.
 
@@ -14,9 +14,9 @@ class StopWords {
   public:
     explicit StopWords(std::vector<std::string> words) : words_(std::move(words)) {}
 
-    // Returns what may be shown by now. After a word was found it is nothing.
+    // Returns the text that may be shown by now; nothing after a word was found.
     std::string add(std::string_view text);
-    // Returns what was held back: nothing more comes.
+    // Ends the text: returns what was held back.
     std::string finish();
     bool found() const { return found_; }
 

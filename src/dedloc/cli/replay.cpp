@@ -24,7 +24,7 @@ namespace {
 constexpr auto replay_look_time = std::chrono::milliseconds(100);
 constexpr std::size_t events_at_once = monitor::queued_records_max / 2;
 
-// All of the log at once: TensorBoard has its own way to go through time.
+// Writes all of the log at once: TensorBoard has its own way to go through time.
 Ok write_tensorboard(const std::string& log_folder, const std::string& folder) {
     DEDLOC_TRY(const auto writer, monitor::TensorboardWriter::open(folder, peer::wall_seconds()));
     std::size_t count = 0;

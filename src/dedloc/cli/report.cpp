@@ -73,15 +73,15 @@ Ok make_folder(const std::string& path) {
     return {};
 }
 
-// The parts of the live page, as they were in the end. A folder without events has none.
+// Writes the live page as it was in the end. A folder without events has none.
 Ok write_page(const std::string& folder, const std::string& path) {
     DEDLOC_TRY(const run::RunFile run,
                given_run_file(folder + "/" + std::string(peer::run_copy_file)));
     const auto replay = web::Replay::open(folder, run, std::string(base::release));
     if (!replay) return {};
     (*replay)->to_end();
-    return write_public_file(
-        path, web::saved_page((*replay)->store(), web::sheets_folder_of(folder)));
+    return write_public_file(path,
+                             web::saved_page((*replay)->store(), web::sheets_folder_of(folder)));
 }
 
 Ok write_report(const ReportOptions& options) {

@@ -111,7 +111,7 @@ int answer(const SampleOptions& options,
     return draw_all(options, from, prompts);
 }
 
-// prompts/step-5.txt, and latest.txt, which leads there.
+// Writes prompts/step-5.txt, and latest.txt, a link to it.
 int write_sheet(const SampleOptions& options, const peer::Visited& from) {
     const auto prompts = peer::prompts_of_file(options.watch_prompts);
     if (!prompts) return peer::report(peer::failure(prompts.error()));
@@ -136,7 +136,7 @@ int write_sheet(const SampleOptions& options, const peer::Visited& from) {
     return 0;
 }
 
-// A page of answers at each state, until Ctrl-C.
+// Writes a page of answers at each newer state, until Ctrl-C.
 int watch(const SampleOptions& options, const tasks::TaskOptions& task) {
     peer::catch_interrupts();
     const auto goes_on = [] { return peer::interrupts() == 0; };

@@ -24,7 +24,7 @@ namespace {
 constexpr auto api_look_time = std::chrono::milliseconds(100);
 constexpr std::size_t fingerprint_letters = 12;
 
-// The model with its parameters; the rest of the state is let go.
+// Loads the model's parameters; the rest of the state is not kept.
 Result<api::ServedState> served_state(const peer::Visited& from) {
     DEDLOC_TRY(auto generator,
                from.task->generator(replica::parameters_of(*from.state),
@@ -35,7 +35,7 @@ Result<api::ServedState> served_state(const peer::Visited& from) {
         .step = from.state->step(),
         .fingerprint =
             fmt::format("step-{}-{}", from.state->step(), root.substr(0, fingerprint_letters))};
-    // The task outlives what it made.
+    // The generator holds its task, which has to outlive it.
     served.generator = {generator.release(),
                         [task = from.task](tasks::Generator* made) { delete made; }};
     return served;

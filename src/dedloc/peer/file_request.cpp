@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto request_look_time = std::chrono::milliseconds(50);
-constexpr std::size_t request_name_bytes = 8;  // of the file, before they are hex digits
+constexpr std::size_t request_name_bytes = 8;  // of chance, in the file's name
 constexpr std::size_t refusal_bytes_max = 4096;
 
 }  // namespace
@@ -30,7 +30,7 @@ Ok ask_by_file(const std::string& folder,
         return make_error(ErrorKind::local_fault, "cannot make {}: {}", folder, error.message());
     const std::string path =
         folder + "/" + base::to_hex(security::secure_random(request_name_bytes));
-    // Whole or not at all: a name beside it, which the peer does not look at.
+    // The file is there whole or not at all: its name until then is none that the peer looks at.
     DEDLOC_TRY_VOID(write_private_file(path, request));
     const double until = steady_seconds() + timeout_s;
     while (fs::exists(path, error)) {

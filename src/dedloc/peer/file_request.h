@@ -13,7 +13,7 @@
 
 namespace dedloc::peer {
 
-// `silence`: what a timeout says.
+// `silence`: the sentence of the error where the peer does not answer.
 Ok ask_by_file(const std::string& folder,
                std::string_view request,
                double timeout_s,

@@ -5,8 +5,8 @@
 //   auto state = states.first();
 //   while (auto newer = states.next()) …
 //
-// A visit takes the whole state over others' lines: of the time at most one part in visit_share
-// goes into visits. A run that does not answer is told once, and asked again.
+// A visit fetches the whole state over others' lines, so visits take one part in visit_share of the
+// time at most. Where a run does not answer, `tell` hears so once, and the run is asked again.
 //
 // Blocks. `goes_on` is asked several times a second. Errors: as visitor.h. Thread: one.
 
@@ -39,7 +39,7 @@ class NewerStates {
           tell_(std::move(tell)) {}
 
     Outcome<Visited> first();
-    // Waits for a state of another step than the last. Nothing: it is to end.
+    // Waits for a state of another step than the last one. Nothing: `goes_on` says no.
     std::optional<Visited> next();
 
   private:

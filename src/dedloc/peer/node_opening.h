@@ -16,7 +16,7 @@
 namespace dedloc::peer {
 
 constexpr Duration reach_timeout = 30s;  // until the peers of a join string have answered
-constexpr Duration goodbye_max = 2s;     // of one who has no part in the work
+constexpr Duration goodbye_max = 2s;     // of a peer that has no part in the work
 
 // Reads what users write: multiaddrs, "HOST:PORT", "[IPv6]:PORT", "none". Nothing: any free port.
 Result<std::vector<std::string>> listen_addresses(const std::vector<std::string>& given);
@@ -32,7 +32,7 @@ std::string announced_in_vain(const std::vector<std::string>& announced,
 struct OpenedNode {
     std::unique_ptr<collab::Node> node;
     std::string directory;  // absolute
-    // The node's caps, where they can be changed later; null: they are as they are.
+    // The node's caps, where they can be changed later; null: they stay as they are.
     std::shared_ptr<CapSetting> caps{};
 };
 

@@ -365,13 +365,13 @@ bool PeerRun::look_while_joining() {
     return !is_to_end();
 }
 
-// A log of a fleet has it, too, where there is no view.
+// Notices are said where there is no view, too: a fleet's log has them then.
 void PeerRun::say_of_notices(const std::string& text) {
     if (options_.quiet || options_.json) return say(stderr, "dedloc: {}\n", text);
     screen_.say(text);
 }
 
-// The user wants it, or the machine is taken away.
+// Whether this peer is to end: the user wants it, or the machine will be taken away.
 bool PeerRun::is_to_end() {
     if (interrupts() > 0) return true;
     if (!notices_ || preempted_) return preempted_;

@@ -25,7 +25,7 @@ Ok keep_run_files(const std::string& peer_directory, const tasks::TrainingTask& 
 
 namespace {
 
-// Whether a folder had it.
+// Returns whether one of the folders had the file.
 bool restore(const std::string& checkpoint,
              const run::TaskConfig& task,
              const tasks::MissingFile& missing) {

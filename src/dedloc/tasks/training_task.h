@@ -118,7 +118,7 @@ struct Writing {
 class Generator {
   public:
     virtual ~Generator() = default;
-    // The most tokens that prompt and text have together; 0: it writes none.
+    // The most tokens that prompt and text have together; 0: the model writes none.
     virtual std::uint64_t context() const { return 0; }
     // Returns how many tokens the prompt has, or words that the model knows. bad_input: more than
     // the context takes, or none.

@@ -20,7 +20,7 @@ namespace dedloc::web {
 
 struct GatePolicy {
     std::string token;
-    // No: on loopback whoever is on this machine needs none. Pages of other sites are refused all
+    // No: on loopback programs of this machine need no token. Pages of other sites are refused all
     // the same.
     bool asks_token = true;
     bool on_loopback = true;             // it listens there and nowhere else

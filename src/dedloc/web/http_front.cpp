@@ -17,8 +17,9 @@ constexpr const char* content_policy =
     "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors ";
 
-// A thread a connection, as a stream keeps one for as long as it is looked at; none before the
-// first. The thread that accepts waits while all are at work and enough connections wait.
+// Each connection has a thread of its own, as a stream keeps one for as long as somebody watches;
+// the first connection starts the first thread. The thread that accepts waits while all are at work
+// and enough connections wait.
 class ConnectionThreads final : public httplib::TaskQueue {
   public:
     void enqueue(std::function<void()> work) override {

@@ -18,7 +18,7 @@ inline constexpr double traffic_window_s = 10;
 inline constexpr double traffic_look_s = 1;  // looks that are nearer to each other count as one
 inline constexpr std::size_t traffic_looks_max = 12;
 
-// So far, over all connections to that peer.
+// Counters of a peer: bytes over all connections to it so far.
 struct Carried {
     PeerId peer;
     std::uint64_t sent_bytes = 0;
@@ -34,7 +34,7 @@ class MeasuredTraffic {
     };
 
     void add(WallSeconds now, const std::vector<Carried>& carried);
-    // Peers of the newest look that there was another one before of; most bytes first.
+    // Returns the peers that both the newest look and an older one have; most bytes first.
     std::vector<std::pair<PeerId, Moved>> moved() const;
 
   private:
@@ -42,7 +42,7 @@ class MeasuredTraffic {
         WallSeconds time = 0;
         std::map<PeerId, Carried> peers;
     };
-    std::deque<Seen> seen_;  // oldest first; the newest is the last look, however near
+    std::deque<Seen> seen_;  // oldest first; the last is the newest look, however near
 };
 
 }  // namespace dedloc::web

@@ -47,7 +47,7 @@ struct Replay::State {
     RunStore store;
     monitor::RunModel model;
     std::size_t shown = 0;
-    std::uint64_t step = 0;  // of the newest that is shown
+    std::uint64_t step = 0;  // of the newest event that is shown
     Sheets sheets;
     std::mutex mutex;
     std::condition_variable wake;

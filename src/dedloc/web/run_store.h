@@ -80,9 +80,9 @@ struct RunSnapshot {
     double down_mbit = 0;
     bool paused = false;
     std::optional<experts::GridSeen> grid{};
-    Sheets sheets{};  // that there are of prompts
+    Sheets sheets{};  // what became of prompts so far
     std::optional<ReplayAt> replay{};
-    std::vector<Carried> carried{};  // by this peer's connections; of who has none: empty
+    std::vector<Carried> carried{};  // by this peer's connections; an observer has none
 };
 
 class RunStore final : public events::EventSink {

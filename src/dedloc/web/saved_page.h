@@ -13,7 +13,7 @@ namespace dedloc::web {
 
 inline constexpr std::size_t saved_sheet_bytes_max = 2u << 20;
 
-// `sheets_folder`: what there is of prompts goes with it; empty: nothing.
+// `sheets_folder`: what became of prompts (sheets.h), which the page shows as well; empty: nothing.
 std::string saved_page(RunStore& store, const std::string& sheets_folder = {});
 
 }  // namespace dedloc::web

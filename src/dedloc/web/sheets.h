@@ -13,7 +13,7 @@
 
 namespace dedloc::web {
 
-inline constexpr std::size_t sheets_shown_max = 12;                // of either kind, the newest
+inline constexpr std::size_t sheets_shown_max = 12;  // of either kind, the newest
 inline constexpr std::string_view sheets_folder_name = "prompts";
 inline constexpr std::size_t picture_bytes_max = 16u << 20;
 inline constexpr std::size_t sheet_text_bytes_max = 1u << 20;
@@ -22,7 +22,7 @@ struct Sheets {
     std::vector<std::uint64_t> pictures{};  // steps, in order
     std::vector<std::uint64_t> texts{};
 
-    // The sheets that there were at a step.
+    // Returns the sheets of this step and of earlier ones.
     Sheets until(std::uint64_t step) const;
     bool empty() const { return pictures.empty() && texts.empty(); }
 };

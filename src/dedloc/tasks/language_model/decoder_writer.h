@@ -12,8 +12,8 @@
 
 namespace dedloc::tasks {
 
-// A document's beginning, and what the prompt has of it. bad_input: with one token behind it, it is
-// longer than `positions`. Thread: any.
+// Returns the token that begins a document, and the tokens of the prompt after it. bad_input: they
+// leave no place of `positions` for another token. Thread: any.
 Result<std::vector<std::int64_t>> ids_of_prompt(const text::LanguageTokenizer& tokenizer,
                                                 std::int64_t positions,
                                                 const std::string& prompt);

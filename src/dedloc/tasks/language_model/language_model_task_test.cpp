@@ -196,7 +196,7 @@ TEST_F(LanguageModelTest, exports_what_it_takes_as_weights) {
     EXPECT_EQ(packed_text_keys(*(*begun)->decided_config()).tokenizer_hash,
               packed_text_keys(*task().decided_config()).tokenizer_hash);
     EXPECT_FALSE(task().read_weights(folder_));
-    // Another tokenizer would not fit them.
+    // Another tokenizer would not fit the weights.
     fs::remove(out + "/tokenizer.json");
     for (const bool unprepared : {false, true}) {
         with.unprepared = unprepared;

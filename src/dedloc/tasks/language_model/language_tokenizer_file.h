@@ -17,8 +17,8 @@ namespace dedloc::tasks {
 // The file that goes before others; empty: there is none.
 std::string language_tokenizer_here(const run::TaskConfig& task, const TaskOptions& options);
 
-// A tokenizer may be trained here, as there is no file: not beside published weights, which know
-// words by the numbers of their own tokenizer; bad_input.
+// Checks that this machine may train a tokenizer where it has none. bad_input: the run begins with
+// published weights, which know words by the numbers of their own tokenizer.
 Ok check_trains_tokenizer(const TaskOptions& options);
 
 // The run's own, which must be here; not_found.

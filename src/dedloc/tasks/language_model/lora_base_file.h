@@ -18,7 +18,7 @@ inline constexpr const char* lora_base_words = "base weights";  // MissingFile::
 bool leaves_base_open(const run::TaskConfig& task);
 
 Ok keep_lora_base(const Digest& name, ByteView file);
-// Empty-handed: the file is not there, or damaged.
+// Returns no bytes where the file is not there, or is damaged.
 SharedBytes lora_base_in_cache(const Digest& name);
 
 // The base's part of TaskKind::missing_files.

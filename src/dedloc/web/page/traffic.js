@@ -131,7 +131,7 @@ function drawTable() {
     table.update(store.flows.map((flow) => ({ ...flow, part: (flow.bytes_per_s ?? 0) / most })));
 }
 
-// Two kinds of numbers are told apart; with one of them there is nothing to tell.
+// Says what the numbers rest on; where they are of two kinds, also how to tell them apart.
 function words(flows) {
   const kinds = Object.keys(told).filter((kind) => flows.some((flow) => flow.source === kind));
   if (kinds.length < 2) return told[kinds[0]] ?? "";
