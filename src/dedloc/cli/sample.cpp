@@ -106,8 +106,7 @@ int draw_all(const SampleOptions& options,
 int answer(const SampleOptions& options,
            const peer::Visited& from,
            const std::vector<std::string>& prompts) {
-    const tasks::TaskKind* kind = tasks::find_task(from.run.task.kind);
-    if (kind && kind->writes_text) return write_texts(options, from, prompts);
+    if (tasks::writes_text(from.run.task)) return write_texts(options, from, prompts);
     return draw_all(options, from, prompts);
 }
 
@@ -115,8 +114,7 @@ int answer(const SampleOptions& options,
 int write_sheet(const SampleOptions& options, const peer::Visited& from) {
     const auto prompts = peer::prompts_of_file(options.watch_prompts);
     if (!prompts) return peer::report(peer::failure(prompts.error()));
-    const tasks::TaskKind* kind = tasks::find_task(from.run.task.kind);
-    const char* ending = kind && kind->writes_text ? "txt" : "png";
+    const char* ending = tasks::writes_text(from.run.task) ? "txt" : "png";
     const std::string name = fmt::format("step-{}.{}", from.state->step(), ending);
     const fs::path folder =
         options.output.empty() ? fs::path(web::sheets_folder_name) : fs::path(options.output);

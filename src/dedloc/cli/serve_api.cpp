@@ -105,13 +105,13 @@ int run_serve_api(const ServeApiOptions& options) {
     if (!from) return peer::report(from.failure());
     auto served = served_state(*from);
     if (!served) return peer::report(peer::failure(served.error()));
-    const tasks::TaskKind* kind = tasks::find_task(from->run.task.kind);
     api::ServerOptions at{.where = *where, .token = {}};
     if (!at.where.is_loopback()) at.token = web::new_token();
-    auto server = api::Server::start(
-        {.model = from->run.name, .writes_text = kind && kind->writes_text, .follows = follows},
-        *std::move(served),
-        at);
+    auto server = api::Server::start({.model = from->run.name,
+                                      .writes_text = tasks::writes_text(from->run.task),
+                                      .follows = follows},
+                                     *std::move(served),
+                                     at);
     if (!server) return peer::report(peer::failure(peer::ExitCode::port, server.error()));
     peer::catch_interrupts();
     tell_where(options, **server, at, *from);

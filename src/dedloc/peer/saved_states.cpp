@@ -10,11 +10,6 @@ namespace dedloc::peer {
 
 namespace {
 
-bool writes_text(const run::RunFile& run) {
-    const tasks::TaskKind* kind = tasks::find_task(run.task.kind);
-    return kind && kind->writes_text;
-}
-
 HookOptions hook_options(const PeerOptions& options,
                          const run::RunFile& run,
                          const std::string& directory) {
@@ -23,7 +18,7 @@ HookOptions hook_options(const PeerOptions& options,
                      .log_directory = directory};
     if (!options.watch_prompts.empty())
         hook.command = sheet_command(
-            options.watch_prompts, directory, writes_text(run), options.on_checkpoint);
+            options.watch_prompts, directory, tasks::writes_text(run.task), options.on_checkpoint);
     return hook;
 }
 

@@ -37,6 +37,11 @@ const TaskKind* find_task(std::string_view kind) {
     return found == all_kinds().end() ? nullptr : &found->second;
 }
 
+bool writes_text(const run::TaskConfig& config) {
+    const TaskKind* kind = find_task(config.kind);
+    return kind && kind->writes_text;
+}
+
 std::vector<std::string> task_kinds() {
     std::vector<std::string> names;
     for (const auto& [name, kind] : all_kinds()) names.push_back(name);

@@ -90,6 +90,9 @@ struct TaskKind {
 bool register_task(TaskKind kind);
 // Null: nobody registered it.
 const TaskKind* find_task(std::string_view kind);
+// Whether the task's model answers prompts with text (TaskKind::writes_text). No: it draws, or
+// answers none.
+bool writes_text(const run::TaskConfig& config);
 
 }  // namespace dedloc::tasks
 
