@@ -3,18 +3,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
-#include <thread>
 #include <unistd.h>
 
 #include "dedloc/base/log.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/monitor/writer_queue.h"
 
 namespace dedloc::monitor {
 namespace {
@@ -262,17 +261,10 @@ std::string full_event_file(const std::string& path) {
 struct EventLog::State {
     State(const std::string& path, std::uint64_t file_bytes) : file(path, file_bytes) {}
 
-    LineFile file;              // the writer's
-    bool failing = false;       // the writer's
-    std::uint64_t missing = 0;  // the writer's: events that are not in the file, not told yet
-    std::mutex mutex;
-    std::condition_variable work;
-    std::condition_variable idle;
-    std::deque<events::Event> queue;
-    std::uint64_t dropped = 0;
-    bool writing = false;
-    bool closing = false;
-    std::thread thread;
+    // The queue's thread alone uses these, once the log is open.
+    LineFile file;
+    bool failing = false;
+    std::uint64_t missing = 0;  // events that are not in the file, not told yet
 
     // How many of the lines could not be written.
     std::uint64_t append(std::string_view lines) {
@@ -306,21 +298,11 @@ struct EventLog::State {
         tell_missing(events.back());
     }
 
-    void run() {
-        std::unique_lock lock(mutex);
-        while (true) {
-            work.wait(lock, [this] { return closing || !queue.empty(); });
-            if (queue.empty()) return;
-            writing = true;
-            const std::deque<events::Event> events = std::exchange(queue, {});
-            const std::uint64_t lost = std::exchange(dropped, 0);
-            lock.unlock();
+    // The last member: its thread ends before what it writes to goes.
+    WriterQueue<events::Event> queue{
+        queued_events_max, [this](const std::deque<events::Event>& events, std::uint64_t lost) {
             write(events, lost);
-            lock.lock();
-            writing = false;
-            if (queue.empty()) idle.notify_all();
-        }
-    }
+        }};
 };
 
 Result<std::unique_ptr<EventLog>> EventLog::open(const std::string& path,
@@ -331,35 +313,13 @@ Result<std::unique_ptr<EventLog>> EventLog::open(const std::string& path,
     return std::unique_ptr<EventLog>(new EventLog(std::move(state)));
 }
 
-EventLog::EventLog(std::unique_ptr<State> state) : state_(std::move(state)) {
-    state_->thread = std::thread([state_now = state_.get()] { state_now->run(); });
-}
+EventLog::EventLog(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-EventLog::~EventLog() {
-    {
-        const std::lock_guard lock(state_->mutex);
-        state_->closing = true;
-    }
-    state_->work.notify_all();
-    state_->thread.join();
-}
+EventLog::~EventLog() = default;
 
-void EventLog::record(const events::Event& event) {
-    {
-        const std::lock_guard lock(state_->mutex);
-        if (state_->queue.size() >= queued_events_max) {
-            ++state_->dropped;
-            return;
-        }
-        state_->queue.push_back(event);
-    }
-    state_->work.notify_one();
-}
+void EventLog::record(const events::Event& event) { state_->queue.add(event); }
 
-void EventLog::flush() {
-    std::unique_lock lock(state_->mutex);
-    state_->idle.wait(lock, [this] { return state_->queue.empty() && !state_->writing; });
-}
+void EventLog::flush() { state_->queue.flush(); }
 
 void EventMailbox::record(const events::Event& event) {
     const std::lock_guard lock(mutex_);

@@ -3,17 +3,14 @@
 #include <atomic>
 #include <cerrno>
 #include <cmath>
-#include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <fcntl.h>
 #include <filesystem>
-#include <mutex>
-#include <thread>
 #include <unistd.h>
 
 #include "dedloc/base/log.h"
 #include "dedloc/monitor/tensorboard.h"
+#include "dedloc/monitor/writer_queue.h"
 
 namespace dedloc::monitor {
 namespace {
@@ -83,19 +80,14 @@ struct TensorboardWriter::State {
         std::vector<Scalar> scalars;
     };
 
-    RecordFile file;  // the writer's
+    // The queue's thread alone uses these, once the writer is open.
+    RecordFile file;
+    bool failing = false;
+    std::uint64_t newest_step = 0;
+
     TrafficNow traffic;
-    bool failing = false;             // the writer's
-    std::uint64_t newest_step = 0;    // the writer's
     std::uint64_t seen_step = 0;      // see()'s
     std::uint64_t seen_accuracy = 0;  // see()'s
-    std::mutex mutex;
-    std::condition_variable work;
-    std::condition_variable idle;
-    std::deque<Record> queue;
-    bool writing = false;
-    bool closing = false;
-    std::thread thread;
 
     Bytes bytes_of(const Record& record) {
         Bytes bytes;
@@ -117,20 +109,11 @@ struct TensorboardWriter::State {
                 written.error().message());
         failing = !written;
     }
-    void run() {
-        std::unique_lock lock(mutex);
-        while (true) {
-            work.wait(lock, [this] { return closing || !queue.empty(); });
-            if (queue.empty()) return;
-            writing = true;
-            const std::deque<Record> records = std::exchange(queue, {});
-            lock.unlock();
-            write(records);
-            lock.lock();
-            writing = false;
-            if (queue.empty()) idle.notify_all();
-        }
-    }
+
+    // The last member: its thread ends before what it writes to goes.
+    WriterQueue<Record> queue{
+        queued_records_max,
+        [this](const std::deque<Record>& records, std::uint64_t) { write(records); }};
 };
 
 std::string tensorboard_file_name(WallSeconds now) {
@@ -156,18 +139,9 @@ Result<std::unique_ptr<TensorboardWriter>> TensorboardWriter::open(const std::st
     return std::unique_ptr<TensorboardWriter>(new TensorboardWriter(std::move(state)));
 }
 
-TensorboardWriter::TensorboardWriter(std::unique_ptr<State> state) : state_(std::move(state)) {
-    state_->thread = std::thread([state_now = state_.get()] { state_now->run(); });
-}
+TensorboardWriter::TensorboardWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-TensorboardWriter::~TensorboardWriter() {
-    {
-        const std::lock_guard lock(state_->mutex);
-        state_->closing = true;
-    }
-    state_->work.notify_all();
-    state_->thread.join();
-}
+TensorboardWriter::~TensorboardWriter() = default;
 
 void TensorboardWriter::record(const events::Event& event) {
     std::vector<Scalar> scalars = scalars_of(event);
@@ -199,18 +173,10 @@ void TensorboardWriter::see(const RunView& view, WallSeconds now) {
 }
 
 void TensorboardWriter::add(std::uint64_t step_made, std::vector<Scalar> scalars) {
-    {
-        const std::lock_guard lock(state_->mutex);
-        if (state_->queue.size() >= queued_records_max) return;
-        state_->queue.push_back({step_made, std::move(scalars)});
-    }
-    state_->work.notify_one();
+    state_->queue.add({step_made, std::move(scalars)});
 }
 
-void TensorboardWriter::flush() {
-    std::unique_lock lock(state_->mutex);
-    state_->idle.wait(lock, [this] { return state_->queue.empty() && !state_->writing; });
-}
+void TensorboardWriter::flush() { state_->queue.flush(); }
 
 const std::string& TensorboardWriter::path() const { return state_->file.path(); }
 
