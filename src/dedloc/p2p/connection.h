@@ -42,7 +42,7 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
         Duration keep_alive_interval;
         Duration keep_alive_answer_max;
         Origin origin{};
-        std::shared_ptr<PeerTraffic::Counter> traffic{};  // null: nobody counts
+        std::shared_ptr<PeerTraffic::Counter> traffic{};  // null: bytes are not counted
         std::function<bool()> is_needed{};                // null: the peer is a stranger
         // Where strangers have a budget: waits for this one's turn; counts what it cost.
         std::function<Task<void>(PeerId)> strangers_turn{};

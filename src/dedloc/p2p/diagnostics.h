@@ -26,7 +26,7 @@ class PeerView {
   public:
     virtual ~PeerView() = default;
     virtual std::optional<PeerFacts> facts_of(const PeerId& peer) const = 0;
-    // Over the connections to that peer, and to all (peer_traffic.h). On one machine, too.
+    // Over the connections to that peer, and to all (peer_traffic.h); loopback counts, too.
     virtual runtime::Traffic traffic_with(const PeerId& peer) const = 0;
     virtual runtime::Traffic traffic_with_all() const = 0;
     // One libp2p ping (not yamux's).

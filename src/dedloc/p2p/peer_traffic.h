@@ -1,6 +1,5 @@
-// PeerTraffic: how much has gone over the connections to each peer, in each direction: what sockets
-// took and gave, handshakes apart, encryption and framing included. Of a relayed peer it is counted
-// for that peer, and once more for the relay.
+// PeerTraffic: how many bytes the sockets to each peer took and gave: encryption and framing count,
+// handshakes do not. A relayed connection's bytes count for its peer, and once more for the relay.
 //
 // Thread: the network thread. Limits: peers_max peers without a connection; those whose counter was
 // made first are forgotten first. Cost: an addition where a connection reads or writes.
@@ -40,33 +39,14 @@ class PeerTraffic {
 
     explicit PeerTraffic(std::size_t peers_max = 1024) : peers_max_(peers_max) {}
 
-    std::shared_ptr<Counter> counter_of(const PeerId& peer) {
-        std::shared_ptr<Counter>& counter = counters_[peer];
-        if (counter) return counter;
-        counter = std::make_shared<Counter>(all_);
-        order_.push_back(peer);
-        const std::shared_ptr<Counter> made = counter;
-        if (order_.size() > peers_max_) forget_one();
-        return made;
-    }
-    // Never less than at an earlier look, while the peer is connected.
-    runtime::Traffic with(const PeerId& peer) const {
-        const auto found = counters_.find(peer);
-        return found == counters_.end() ? runtime::Traffic() : found->second->traffic();
-    }
+    std::shared_ptr<Counter> counter_of(const PeerId& peer);
+    // The counts of a connected peer never become less.
+    runtime::Traffic with(const PeerId& peer) const;
     runtime::Traffic with_all() const { return *all_; }
 
   private:
-    // The first that no connection has; all have one: none.
-    void forget_one() {
-        for (auto peer = order_.begin(); peer != order_.end(); ++peer) {
-            const auto found = counters_.find(*peer);
-            if (found->second.use_count() > 1) continue;
-            counters_.erase(found);
-            order_.erase(peer);
-            return;
-        }
-    }
+    // Forgets the oldest counter of a peer without a connection, if there is one.
+    void forget_one();
 
     const std::size_t peers_max_;
     std::shared_ptr<runtime::Traffic> all_ = std::make_shared<runtime::Traffic>();
