@@ -11,7 +11,7 @@
 
 #include "dedloc/base/printable.h"
 #include "dedloc/base/release.h"
-#include "dedloc/collab/peer_traffic.h"
+#include "dedloc/collab/node_traffic.h"
 #include "dedloc/fleet/notice_watch.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"

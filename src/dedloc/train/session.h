@@ -53,7 +53,7 @@
 #include "dedloc/base/result.h"
 #include "dedloc/base/time.h"
 #include "dedloc/collab/collaboration_service.h"
-#include "dedloc/collab/peer_traffic.h"
+#include "dedloc/collab/node_traffic.h"
 #include "dedloc/events/events.h"
 #include "dedloc/monitor/tensorboard_writer.h"
 #include "dedloc/train/called_samples.h"

@@ -1,4 +1,4 @@
-// How much has gone over this node's connections (p2p/peer_traffic.h).
+// The traffic of a node: how many bytes went over its connections (p2p/peer_traffic.h).
 //
 // Thread: the network thread.
 
@@ -12,14 +12,14 @@
 
 namespace dedloc::collab {
 
-// With all together.
+// Over the connections to all peers.
 runtime::Traffic traffic_now(const Node& node);
 
 struct TrafficWith {
     PeerId peer;
     runtime::Traffic traffic;
 };
-// With each of these but us.
+// Over the connections to each of these peers; the node itself is left out.
 std::vector<TrafficWith> traffic_with(const Node& node,
                                       const std::vector<membership::Status>& peers);
 

@@ -1,4 +1,4 @@
-#include "dedloc/collab/peer_traffic.h"
+#include "dedloc/collab/node_traffic.h"
 
 #include "dedloc/p2p/diagnostics.h"
 
