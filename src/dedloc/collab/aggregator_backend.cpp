@@ -17,18 +17,8 @@ AggregatorBackend::AggregatorBackend(BackendContext context)
       parts_(kept_bytes(context_.options)) {
     if (checks_newcomers(context_.options.run)) ledger_.let_newcomers_weigh_nothing();
     ledger_.protect(protection_rules(context_.options.run));
-    averaging::RoundEnvironment round{context_.node,
-                                      context_.host,
-                                      context_.signer,
-                                      context_.verifier,
-                                      ledger_,
-                                      parts_,
-                                      roster_,
-                                      *this,
-                                      context_.teller,
-                                      round_options(context_.options, context_.planted),
-                                      context_.judge};
-    aggregator_ = std::make_unique<averaging::Aggregator>(std::move(round));
+    aggregator_ = std::make_unique<averaging::Aggregator>(
+        round_environment(context_, ledger_, parts_, roster_, *this, context_.judge));
 }
 
 Task<Result<void>> AggregatorBackend::join(TimePoint) {

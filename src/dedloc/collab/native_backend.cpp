@@ -55,18 +55,9 @@ NativeBackend::NativeBackend(BackendContext context)
 NativeBackend::~NativeBackend() = default;
 
 Result<void> NativeBackend::prepare() {
-    averaging::RoundEnvironment environment{context_.node,
-                                            context_.host,
-                                            context_.signer,
-                                            context_.verifier,
-                                            ledger_,
-                                            parts_,
-                                            roster_,
-                                            *this,
-                                            context_.teller,
-                                            round_options(context_.options, context_.planted),
-                                            judge_};
-    DEDLOC_TRY(engine_, averaging::Coordinator::make(std::move(environment)));
+    DEDLOC_TRY(engine_,
+               averaging::Coordinator::make(
+                   round_environment(context_, ledger_, parts_, roster_, *this, judge_)));
     roster_.is_engine(*engine_);
     follower_ = std::make_unique<replica::ChainFollower>(*engine_,
                                                          store_,

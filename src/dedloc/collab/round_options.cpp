@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "dedloc/allreduce/centered_clip_reducer.h"
+#include "dedloc/collab/averaging_backend.h"
 #include "dedloc/run/vector_codecs.h"
 
 namespace dedloc::collab {
@@ -77,6 +78,25 @@ averaging::RoundOptions round_options(const CollaborationOptions& options, const
     if (planted.reducer) round.reducer = planted.reducer;
     round.bugs = planted.bugs;
     return round;
+}
+
+averaging::RoundEnvironment round_environment(const BackendContext& context,
+                                              consensus::Ledger& ledger,
+                                              allreduce::PartStore& parts,
+                                              const averaging::Roster& roster,
+                                              averaging::RoundListener& listener,
+                                              consensus::OrderJudge& judge) {
+    return {context.node,
+            context.host,
+            context.signer,
+            context.verifier,
+            ledger,
+            parts,
+            roster,
+            listener,
+            context.teller,
+            round_options(context.options, context.planted),
+            judge};
 }
 
 consensus::ProtectionRules protection_rules(const run::RunFile& run) {

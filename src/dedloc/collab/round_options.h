@@ -1,4 +1,5 @@
-// Turns a run file, and what the user grants, into options of rounds.
+// Turns a run file, and what the user grants, into options of rounds; and a backend's parts into
+// the environment of them.
 //
 // Thread: any. Pure.
 
@@ -8,7 +9,16 @@
 
 namespace dedloc::collab {
 
+struct BackendContext;
+
 averaging::RoundOptions round_options(const CollaborationOptions& options, const Planted& planted);
+// The environment keeps references to all of these.
+averaging::RoundEnvironment round_environment(const BackendContext& context,
+                                              consensus::Ledger& ledger,
+                                              allreduce::PartStore& parts,
+                                              const averaging::Roster& roster,
+                                              averaging::RoundListener& listener,
+                                              consensus::OrderJudge& judge);
 // The most samples of one contribution.
 std::uint64_t samples_max(const run::BatchConfig& batch);
 // Rules that make steps of a robust run safe, as its section says.
