@@ -63,7 +63,7 @@ Result<std::unique_ptr<LoopPage>> LoopPage::open(train::LoopSession& session,
         std::vector<events::EventSink*>{&page->page_->store(), &page->mailbox_});
     events.tell(page->fan_.get());
     page->poll();
-    page->thread_ = std::thread([page = page.get()] { page->look_again_and_again(); });
+    page->thread_ = std::thread([page = page.get()] { page->poll_until_closed(); });
     return page;
 }
 
@@ -90,7 +90,7 @@ void LoopPage::poll() {
     page_->update(std::move(snapshot));
 }
 
-void LoopPage::look_again_and_again() {
+void LoopPage::poll_until_closed() {
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, monitor::frame_time, [this] { return closing_; })) {
         lock.unlock();

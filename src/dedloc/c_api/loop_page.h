@@ -1,5 +1,5 @@
 // LoopPage: the web page of a loop's peer (docs/web.md), from when dedloc_web() asks for it.
-// PageEvents: what happened before, for it; the newest of it.
+// PageEvents: keeps the newest events for a page that may open later.
 //
 // The page never calls the loop's owner: a thread of its own looks at the run a few times a second.
 // Its user can pause the loop, which then waits in dedloc_step().
@@ -28,7 +28,7 @@ inline constexpr std::size_t early_events_max = web::inbox_events_max / 2;
 class PageEvents final : public events::EventSink {
   public:
     void record(const events::Event& event) override;
-    // Gives `page` what was kept, and from now on all that comes; null: nobody any more.
+    // `page` gets the events that were kept, and all from now on; null: nobody gets them any more.
     void tell(events::EventSink* page);
 
   private:
@@ -54,7 +54,7 @@ class LoopPage {
   private:
     LoopPage(train::LoopSession& session, PageEvents& events);
     void poll();
-    void look_again_and_again();
+    void poll_until_closed();
 
     train::LoopSession& session_;
     PageEvents& events_;

@@ -136,13 +136,13 @@ bool Screen::write(std::string_view bytes) {
 }
 
 // With the lines that wait.
-void Screen::write_last_words(Wait timeout) {
+void Screen::write_last_words(Wait wait) {
     using Clock = std::chrono::steady_clock;
     const auto until = Clock::now() + last_words_timeout;
     const int to = own_descriptor_ >= 0 ? own_descriptor_ : descriptor_;
     while (!write() || !write(kept_lines(""))) {
         auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
-        if (timeout == Wait::endless) left = last_words_timeout;
+        if (wait == Wait::endless) left = last_words_timeout;
         if (left.count() <= 0) return;
         (void)takes_bytes(to, left);
     }
@@ -215,7 +215,7 @@ void Screen::say(std::string_view line) {
     progress_.said.emplace(line);
     keep_line(std::string(line));
     if (picture_.empty())
-        write_last_words(Wait::short_one);
+        write_last_words(Wait::brief);
     else if (write())
         draw(up_to_picture(picture_));
 }
@@ -232,7 +232,7 @@ void Screen::release() {
     if (options_.silent) return;
     leave_picture();
     const bool is_terminal = isatty(descriptor_) == 1;
-    write_last_words(is_terminal ? Wait::short_one : Wait::endless);
+    write_last_words(is_terminal ? Wait::brief : Wait::endless);
 }
 
 void Screen::print(std::string_view line) {

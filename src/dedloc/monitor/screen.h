@@ -65,8 +65,8 @@ class Screen {
 
   private:
     bool write(std::string_view bytes = {});
-    enum class Wait { short_one, endless };
-    void write_last_words(Wait timeout);
+    enum class Wait { brief, endless };
+    void write_last_words(Wait wait);
     void keep_line(std::string line);
     std::string kept_lines(std::string_view line_end);
     void draw(std::string_view begin);

@@ -69,8 +69,8 @@ Task<Result<ConnectionPtr>> Dialler::connect_to_relay(wire::Multiaddr address, T
     if (const ConnectionPtr connection = table_.direct(relay)) co_return connection;
     if (const auto running = dials_.find(relay); running != dials_.end()) {
         const DialPtr dial = running->second;
-        const TimePoint timeout = std::min(deadline, parts_.now() + dial_max / 3);
-        (void)co_await dial->done.wait_until(parts_.clock(), timeout);
+        const TimePoint until = std::min(deadline, parts_.now() + dial_max / 3);
+        (void)co_await dial->done.wait_until(parts_.clock(), until);
         if (const ConnectionPtr connection = table_.direct(relay)) co_return connection;
     }
     auto reached = co_await reach_plain(address, relay, deadline);
