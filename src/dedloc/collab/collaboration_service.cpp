@@ -98,8 +98,8 @@ Task<void> ask_in_turn(p2p::Host& host,
         co_return;
     }
     search.reasons += fmt::format("\n  {}: {}", address, answer.error().message());
-    // The error that one of them trains another run, or is of another version, says most, if none
-    // has this one's file.
+    // If no peer has this run's file, the error that one trains another run, or is of another
+    // version, says most.
     const ErrorKind before = search.last.kind();
     const bool says_less =
         before != ErrorKind::conflict &&

@@ -850,7 +850,7 @@ sim::WorldOptions small_windows() {
     return options;
 }
 
-// The timeout is a minute, for a peer that answers; what then comes may take its time.
+// The timeout of a minute is for the first answer; the state that follows may take longer.
 TEST(Collaboration, a_newcomer_joins_though_its_host_needs_more_than_a_minute_to_send_the_state) {
     Swarm swarm(10, small_windows());
     const std::size_t count = 4 * elements_many;
@@ -866,7 +866,7 @@ Task<Result<Bytes>> refuse_as_not_here(PeerId, Bytes) {
     co_return make_error(ErrorKind::not_found, "that state is not here (any more)");
 }
 
-// A state that nobody has is no lack of this machine's: to a program, not_found is.
+// The error is peer_gone: to a program, not_found means that this machine lacks something.
 TEST(Collaboration, a_newcomer_that_nobody_gives_a_state_is_told_that_none_could_be_reached) {
     Swarm swarm(10);
     swarm.add(8);
@@ -1442,19 +1442,22 @@ TEST(Collaboration, who_is_only_heard_of_takes_no_members_place) {
     for (int i = 0; i < 2; ++i) swarm.add();
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(1); }, 60s));
     std::uint64_t strangers = 0;
-    Bytes its_own;  // as it pushes it
+    Bytes own_status;  // signed, as the liar pushes it
     swarm.world.on_send([&](const sim::World::Outgoing& sent) {
         if (sent.from != 1 || sent.method != membership::status_method) return;
-        if (!sent.is_answer) its_own = sent.payload;
+        if (!sent.is_answer) {
+            own_status = sent.payload;
+            return;
+        }
         auto reply = wire::decode<HelloWords>(sent.payload);
-        if (!sent.is_answer || !reply || its_own.empty()) return;
+        if (!reply || own_status.empty()) return;
         const security::ToySigner stranger(1000 + ++strangers);
         membership::Status status;
         status.peer = stranger.id();
         membership::SignedStatus message;
         message.payload = wire::encode(status);
         message.signature = stranger.sign("dedloc-status", message.payload);
-        reply->statuses = {its_own, wire::encode(message)};
+        reply->statuses = {own_status, wire::encode(message)};
         sent.payload = wire::encode(*reply);
     });
     ASSERT_TRUE(swarm.world.run_until([&] { return strangers > 8; }, 60s));

@@ -28,7 +28,7 @@ struct ExpertReport {
     experts::BatcherCounts calls;
     experts::ServerCounts requests;
     experts::HostCounts host;
-    experts::GridSurvey grid;       // at its last look
+    experts::GridSurvey grid;       // the newest
     double clock_difference_s = 0;  // the others' minus ours
     std::map<PeerId, experts::MemberUpdates> members;
 };

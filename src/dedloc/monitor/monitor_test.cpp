@@ -127,7 +127,7 @@ TEST(TerminalView, says_whose_line_is_slowest) {
     const auto text = [&view] { return as_text(render(view, 120, 24, {})); };
     EXPECT_EQ(text().find("slowest line"), std::string::npos);  // none is known
     view.peers[0].upload_bytes_per_s = 5e6;
-    EXPECT_EQ(text().find("slowest line"), std::string::npos);  // of one nobody is the slowest
+    EXPECT_EQ(text().find("slowest line"), std::string::npos);  // one line has no other beside it
     view.peers[1].upload_bytes_per_s = 1.25e6;
     view.peers[1].download_bytes_per_s = 12.5e6;
     EXPECT_NE(text().find("slowest line: peer-2, 10 Mb/s up"), std::string::npos) << text();

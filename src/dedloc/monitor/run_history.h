@@ -30,8 +30,8 @@ struct Scalar {
     double value = 0;
 };
 
-// The measures of an event, each as the event has it, or made of its numbers alone; none: it has
-// none. What is no number is left out.
+// The measures of an event, as it has them or made of its numbers alone; empty: it has none. Values
+// that are not finite are left out.
 std::vector<Scalar> scalars_of(const events::Event& event);
 
 struct RunHistory {

@@ -15,10 +15,11 @@ namespace dedloc::monitor {
 // The whole file.
 Bytes to_tensorboard(const std::vector<Scalar>& scalars);
 
-// A file in pieces: its first record; records with these, one for all of a step that lie beside
-// each other; and one that has TensorBoard forget what it knows of `step` and later ones.
+// The same file in pieces. Its first record:
 Bytes tensorboard_begin(WallSeconds now);
+// Records of these scalars; neighbours of one step and time share a record.
 Bytes tensorboard_records(const std::vector<Scalar>& scalars);
+// A record that has TensorBoard forget what it knows of `step` and later ones.
 Bytes tensorboard_restart(WallSeconds now, std::uint64_t step);
 
 std::uint32_t crc32c(ByteView bytes);  // Castagnoli, as RFC 3720

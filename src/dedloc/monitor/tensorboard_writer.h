@@ -28,7 +28,7 @@ namespace dedloc::monitor {
 
 inline constexpr std::size_t queued_records_max = 4096;
 
-// Asked where a step was made, by the thread that records it.
+// The bytes that this peer has sent and received; record() asks for them when a step was made.
 using TrafficNow = std::function<runtime::Traffic()>;
 
 // events.out.tfevents.SECONDS.HOST.PROCESS.NUMBER: TensorBoard reads files in the order of names.

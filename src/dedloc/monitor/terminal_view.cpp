@@ -156,7 +156,8 @@ Line loss_line(const RunView& view, Charset charset) {
     return line;
 }
 
-// The peer whose measured line takes least, of those who average; empty: less than two are known.
+// The trainer or aggregator whose measured line carries fewest bytes a second, up or down; empty:
+// fewer than two peers' lines are measured.
 std::string slowest_line(const RunView& view) {
     const PeerView* slowest = nullptr;
     double least = 0;
@@ -373,7 +374,7 @@ std::vector<Line> render(const RunView& view,
         loss_line(view, charset),
     };
     if (!view.protection.empty()) lines.push_back({{view.protection}});
-    // In place of a blank line, so that it costs no peer its own.
+    // The slowest line stands where a blank line was: no peer's line is lost to it.
     lines.push_back({{slowest_line(view), Ink::dim}});
     // Peers first; events take what is left, but at least two lines where there is room.
     const std::size_t free = height - lines.size() - 2;  // header of peers, blank before events

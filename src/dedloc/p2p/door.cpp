@@ -66,8 +66,7 @@ Task<void> Door::receive_inbound(std::unique_ptr<runtime::Connection> raw, SeatP
         co_return;
     }
     if (secured->lane) {
-        // The connection keeps its seat while it waits for its siblings: nobody has shown who it
-        // is.
+        // The connection keeps its seat while its bundle is incomplete: no peer id is proved yet.
         co_await lanes_.take(*std::move(secured));
         co_return;
     }

@@ -32,8 +32,8 @@ Task<void> serve_identify(std::shared_ptr<transport::Stream> stream,
 Task<Result<wire::Identify>> ask_identify(std::shared_ptr<PeerConnection> connection,
                                           TimePoint deadline);
 
-// The protocols of a peer that are remembered: the first ones, within
-// protocols_per_peer_max and protocols_bytes_per_peer_max.
+// The protocols of a peer that are remembered: the first ones, within protocols_per_peer_max and
+// protocols_bytes_per_peer_max.
 std::set<std::string> remembered_protocols(const std::vector<std::string>& told);
 
 // The initiator's side of one ping: how long `payload` (32 bytes) took to come back.

@@ -34,7 +34,7 @@ class Punches {
     // False: there are too many at once, or this peer's is under way.
     bool begin(const PeerId& peer) { return add(now_, peer); }
     bool begin_later(const PeerId& peer) { return add(later_, peer); }  // waits between attempts
-    // The results end what was begun.
+    // The guard ends what begin() or begin_later() began when it is destroyed.
     Listed now(const PeerId& peer) { return {now_, peer}; }
     Listed later(const PeerId& peer) { return {later_, peer}; }
     bool is_under_way(const PeerId& peer) const { return now_.contains(peer); }

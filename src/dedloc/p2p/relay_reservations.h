@@ -38,8 +38,8 @@ class RelayReservations {
     // A relay that served its members only may have become ours: it is asked again soon.
     void ask_soon(const PeerId& peer);
     void forget(const PeerId& peer);  // it is not connected any more
-    // The relay serves nobody new. Until there is another what it gave stays: perhaps for those who
-    // are connected to it, and it may serve again.
+    // The relay accepts no new reservations. Ours stays until another relay has one for us: peers
+    // may be connected over this one, and it may serve again.
     void retire(const PeerId& peer);
     void wake() { news_.set(); }  // is_needed() may have changed
 

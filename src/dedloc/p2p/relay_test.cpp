@@ -825,8 +825,7 @@ TEST(Reservation, clocks_that_differ_do_not_make_it_endless_or_nothing) {
     EXPECT_EQ(granted.check()->life, relay_reservation_life_min);
     granted.answer.reservation->expire_unix_s = ~std::uint64_t{0};
     EXPECT_EQ(granted.check()->life, relay_reservation_life_max);
-    // Our clock is a day behind: it is renewed before the relay, which gives an hour, has forgotten
-    // it.
+    // Our clock is a day behind, and the relay gives an hour: the reservation is renewed in time.
     granted.answer.reservation->expire_unix_s = 1000 + 25 * 3600;
     EXPECT_LE(granted.check()->life, RelayLimits().reservation_life);
 }
