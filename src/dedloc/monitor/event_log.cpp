@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -13,25 +12,13 @@
 
 #include "dedloc/base/log.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/monitor/write_some.h"
 #include "dedloc/monitor/writer_queue.h"
 
 namespace dedloc::monitor {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Error system_error() { return make_error(ErrorKind::local_fault, "{}", std::strerror(errno)); }
-
-// Takes away from `bytes` what it could write.
-Ok write_some(int file, std::string_view& bytes) {
-    while (!bytes.empty()) {
-        const ssize_t written = ::write(file, bytes.data(), bytes.size());
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return system_error();
-        bytes.remove_prefix(static_cast<std::size_t>(written));
-    }
-    return {};
-}
 
 // How long a file is without what stands behind its last line.
 Result<std::uint64_t> whole_lines_bytes(int file) {

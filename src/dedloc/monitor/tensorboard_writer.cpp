@@ -1,15 +1,14 @@
 #include "dedloc/monitor/tensorboard_writer.h"
 
 #include <atomic>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <unistd.h>
 
 #include "dedloc/base/log.h"
 #include "dedloc/monitor/tensorboard.h"
+#include "dedloc/monitor/write_some.h"
 #include "dedloc/monitor/writer_queue.h"
 
 namespace dedloc::monitor {
@@ -37,29 +36,20 @@ class RecordFile {
     const std::string& path() const { return path_; }
     Ok open() {
         file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
-        return file_ >= 0 ? Ok() : failure();
+        return file_ >= 0 ? Ok() : cannot_write(system_error());
     }
     Ok append(ByteView bytes) {
-        std::size_t done = 0;
-        while (done < bytes.size()) {
-            const ssize_t wrote = ::write(file_, bytes.data() + done, bytes.size() - done);
-            if (wrote < 0 && errno == EINTR) continue;
-            if (wrote < 0) {
-                const Error error = failure();
-                (void)!::ftruncate(file_, static_cast<off_t>(bytes_));
-                return error;
-            }
-            done += static_cast<std::size_t>(wrote);
+        std::string_view rest = as_text(bytes);
+        if (const Ok written = write_some(file_, rest); !written) {
+            (void)!::ftruncate(file_, static_cast<off_t>(bytes_));
+            return cannot_write(written.error());
         }
-        bytes_ += done;
+        bytes_ += bytes.size();
         return {};
     }
 
   private:
-    Error failure() const {
-        return make_error(
-            ErrorKind::local_fault, "cannot write {}: {}", path_, std::strerror(errno));
-    }
+    Error cannot_write(const Error& why) const { return why.with_context("cannot write " + path_); }
 
     std::string path_;
     int file_ = -1;
