@@ -34,6 +34,12 @@ class TensorboardWriterTest : public ::testing::Test {
         text << file.rdbuf();
         return base::to_bytes(as_bytes(text.str()));
     }
+    // The whole file of a writer that open() made, with these scalars.
+    static Bytes file_with(const std::vector<Scalar>& scalars) {
+        Bytes bytes = tensorboard_begin(1000);
+        base::append(bytes, tensorboard_records(scalars));
+        return bytes;
+    }
     std::size_t files() const {
         std::size_t count = 0;
         for (const auto& file : fs::directory_iterator(folder_)) count += file.is_regular_file();
@@ -59,17 +65,15 @@ TEST_F(TensorboardWriterTest, each_step_is_in_the_file_when_it_is_made) {
     EXPECT_EQ(contents(*writer), tensorboard_begin(1000));
     writer->record(step(5, 0.75));
     writer->flush();
-    Bytes expected = tensorboard_begin(1000);
-    base::append(expected,
-                 tensorboard_records({{2005, 5, "loss", 0.75},
-                                      {2005, 5, "samples", 64},
-                                      {2005, 5, "contributors", 2},
-                                      {2005, 5, "learning_rate", 0.5},
-                                      {2005, 5, "seconds", 0.25},
-                                      {2005, 5, "samples_per_s", 256},
-                                      {2005, 5, "peers", 3},
-                                      {2005, 5, "traffic/sent_bytes", 70},
-                                      {2005, 5, "traffic/received_bytes", 9}}));
+    Bytes expected = file_with({{2005, 5, "loss", 0.75},
+                                {2005, 5, "samples", 64},
+                                {2005, 5, "contributors", 2},
+                                {2005, 5, "learning_rate", 0.5},
+                                {2005, 5, "seconds", 0.25},
+                                {2005, 5, "samples_per_s", 256},
+                                {2005, 5, "peers", 3},
+                                {2005, 5, "traffic/sent_bytes", 70},
+                                {2005, 5, "traffic/received_bytes", 9}});
     EXPECT_EQ(contents(*writer), expected);
     writer->record({.time = 3000, .what = events::PeerLost{}});
     writer->record(
@@ -122,13 +126,11 @@ TEST_F(TensorboardWriterTest, an_observer_writes_each_step_once) {
     writer->see(view, 10);
     writer->see(view, 11);
     writer->flush();
-    Bytes expected = tensorboard_begin(1000);
-    base::append(expected,
-                 tensorboard_records({{10, 3, "loss", 0.5},
-                                      {10, 3, "samples_per_s", 100},
-                                      {10, 3, "peers", 0},
-                                      {10, 2, "evaluation/accuracy", 0.75}}));
-    EXPECT_EQ(contents(*writer), expected);
+    EXPECT_EQ(contents(*writer),
+              file_with({{10, 3, "loss", 0.5},
+                         {10, 3, "samples_per_s", 100},
+                         {10, 3, "peers", 0},
+                         {10, 2, "evaluation/accuracy", 0.75}}));
 }
 
 TEST_F(TensorboardWriterTest, a_folder_that_cannot_be_made_is_said) {
