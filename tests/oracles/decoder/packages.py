@@ -1,5 +1,5 @@
 """A Python with `transformers` and its kin from PyPI, beside Debian's torch: for the oracle of
-language models, and for ./bench.sh language."""
+language models, and for ./bench.sh language. Other oracles take venv_python() alone."""
 
 from __future__ import annotations
 
@@ -17,20 +17,26 @@ class Unavailable(Exception):
 
 def python_with_packages(build: Path) -> Path:
     """The interpreter of build/oracles, which is made first if need be (a minute)."""
-    folder = build / "oracles" / "venv-peft"
-    python = folder / "bin" / "python"
     if subprocess.run([DEBIAN_PYTHON, "-c", "import torch"], capture_output=True,
                       check=False).returncode != 0:
         raise Unavailable("Debian's python3-torch is not installed")
+    return venv_python(build / "oracles" / "venv-peft", PACKAGES, DEBIAN_PYTHON,
+                       "--system-site-packages")
+
+
+def venv_python(folder: Path, packages: "list[str]", python: str, *options: str) -> Path:
+    """The interpreter of a virtual environment with these packages, made first if need be by
+    `python` and these options of its module venv."""
+    own = folder / "bin" / "python"
     if (folder / "complete").exists():
-        return python
-    made = subprocess.run([DEBIAN_PYTHON, "-m", "venv", "--system-site-packages", folder],
+        return own
+    made = subprocess.run([python, "-m", "venv", *options, folder],
                           capture_output=True, text=True, check=False)
     if made.returncode == 0:
-        made = subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES],
+        made = subprocess.run([own, "-m", "pip", "install", "-q", *packages],
                               capture_output=True, text=True, check=False)
     if made.returncode != 0:
         said = (made.stderr or made.stdout).strip().splitlines() or ["no word"]
         raise Unavailable(f"the packages cannot be installed: {said[-1]}")
     (folder / "complete").touch()
-    return python
+    return own
