@@ -43,7 +43,7 @@ needs_build=(g++ cmake ninja-build ccache mold python3 libasio-dev libssl-dev li
 # Vector AES (docs/decisions/0009), which Debian has for this architecture only.
 [[ $(dpkg --print-architecture 2>/dev/null) != amd64 ]] || needs_build+=(libipsec-mb-dev)
 needs_data=(dataset-fashion-mnist bible-kjv fonts-noto-color-emoji unicode-cldr-core unicode-data)
-needs_test=(libgtest-dev libglpk-dev iproute2 nftables)
+needs_test=(libgtest-dev libglpk-dev iproute2 nftables python3-yaml)
 # Other distributions have other versions, which format differently; the check is skipped there.
 if is_debian_12 || apt-cache show clang-format-14 >/dev/null 2>&1; then
     needs_test+=(clang-format-14)

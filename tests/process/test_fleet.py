@@ -184,7 +184,7 @@ class Fleets(ProcessTest):
         try:
             import yaml
         except ImportError:
-            self.skipTest("python3-yaml is not here")
+            self.skipTest("wants the Debian package python3-yaml")
         fleet = self.write_fleet("kubernetes", "--peers", "3", "--spot", "eks", "--gpus", "1",
                                  "--preemption-notice", "aws", "--namespace", "ours")
         self.check_script(fleet / "start.sh")
