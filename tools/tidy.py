@@ -135,25 +135,26 @@ def check_text(name: str, source: str) -> list[str]:
     def add(line: int, rule: str, text: str) -> None:
         found.append(f"{name}:{line}: {rule}: {text}")
 
+    lines = source.split("\n")
+    is_code = name.endswith(LONG_LINES_IN)
+    has_comments = is_code and "/repo/" not in name  # tests of the checks quote what they find
     above = ""
-    for number, line in enumerate(source.split("\n"), 1):
-        if (name.endswith(LONG_LINES_IN) and "/repo/" not in name and PRONOUN.match(line)
-                and not COMMENT.match(above)):
+    for number, line in enumerate(lines, 1):
+        if has_comments and PRONOUN.match(line) and not COMMENT.match(above):
             add(number, "headless", "a block of comments begins with a noun, not with a pronoun")
         above = line
-        if len(line) > COLUMNS_MAX and name.endswith(LONG_LINES_IN) and "http" not in line:
+        if is_code and len(line) > COLUMNS_MAX and "http" not in line:
             add(number, "long-line", f"{len(line)} columns; {COLUMNS_MAX} is the most")
         if TODO_NOW in line:
             add(number, "todo", f"{TODO_NOW} blocks a commit")
         if PRIVATE.search(line):
             add(number, "private-path", "a path of one machine does not belong in the repository")
-        if name.endswith(LONG_LINES_IN) and "/repo/" not in name and HEADLESS.search(line):
+        if has_comments and HEADLESS.search(line):
             add(number, "headless", "a comment wants a subject and a verb")
         if CONFLICT.match(line):
             add(number, "conflict", "a merge marker")
     if name.endswith(SOURCE_SUFFIXES):
         check_source(name, source, add)
-    lines = source.split("\n")
     return [f for f in found if "NOLINT(tidy)" not in lines[int(f.split(":")[1]) - 1]]
 
 
