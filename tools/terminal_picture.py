@@ -78,7 +78,7 @@ def drawn(screen: pyte.Screen) -> str:
     last = max(rows, default=0) + 1
     width, height = COLUMNS * CELL_WIDTH + 2 * MARGIN, last * CELL_HEIGHT + 2 * MARGIN
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-X
+             f'viewBox="0 0 {width:.0f} {height:.0f}">',
              f'<rect width="{width:.0f}" height="{height:.0f}" rx="8" fill="#1e222a"/>',
              '<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="14" '
              'xml:space="preserve">']

@@ -8,6 +8,7 @@
   header-comment a source file that does not begin by saying what it is
   private-path   a path of somebody's own machine
   conflict       a merge marker
+  syntax         a Python file that Python cannot read
   headless       a comment that begins with Who, What or Of, or a block of comments that begins
                  with a pronoun (It, Those, Whoever, One that …): write a noun and a verb
 
@@ -20,6 +21,7 @@ A line that ends with `// NOLINT(tidy)` is left alone. Exit status: 0 clean, 1 n
 from __future__ import annotations
 
 import argparse
+import ast
 import fnmatch
 import os
 import re
@@ -155,6 +157,11 @@ def check_text(name: str, source: str) -> list[str]:
             add(number, "conflict", "a merge marker")
     if name.endswith(SOURCE_SUFFIXES):
         check_source(name, source, add)
+    if name.endswith(".py"):
+        try:
+            ast.parse(source)
+        except SyntaxError as error:
+            add(error.lineno or 1, "syntax", error.msg)
     return [f for f in found if "NOLINT(tidy)" not in lines[int(f.split(":")[1]) - 1]]
 
 

@@ -99,6 +99,11 @@ class Tidy(unittest.TestCase):
                      "// Whole rounds, what they cost."):
             self.assertEqual(rules(HEAD + line + "\n"), [])
 
+    def test_python_must_be_python(self):
+        self.assertEqual(rules("first = 1\nX Y\n", "tools/a.py"), ["syntax"])
+        self.assertEqual(rules("first = 1\n", "tools/a.py"), [])
+        self.assertEqual(rules("X Y\n", "docs/a.md"), [])
+
     def test_a_block_of_comments_begins_with_a_noun(self):
         for line in ("// Whoever was refused will be again.", "// It remembers tokens.",
                      "    // Those in force.", "// One that lives, by chance."):
