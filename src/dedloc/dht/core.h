@@ -96,18 +96,18 @@ class DhtNode::Core : public std::enable_shared_from_this<DhtNode::Core> {
     std::optional<Stored> own_copy(const DhtId& key);  // the newer of storage and cache
     // Checks and puts one record; true if it is there now. An equal one that is there already
     // needs no second verification.
-    bool receive_record(Storage& into,
-                        const DhtId& key,
-                        ByteView subkey,
-                        ByteView value,
-                        WallSeconds expiration,
-                        const PeerId& sender);
+    bool put_record(Storage& into,
+                    const DhtId& key,
+                    ByteView subkey,
+                    ByteView value,
+                    WallSeconds expiration,
+                    const PeerId& sender);
     // DhtOptions::validator's part: of what comes, of what we store, of what our user reads.
     bool is_valid(const DhtId& key, ByteView subkey, ByteView value, WallSeconds expiration);
     void sign(DhtItem& item) const;
     void strip(const DhtId& key, Stored& stored) const;
     // Puts all records of a find result.
-    void receive_result(Storage& into, const DhtId& key, const wire::FindResult& result);
+    void put_result(Storage& into, const DhtId& key, const wire::FindResult& result);
 
     TimePoint call_deadline(TimePoint deadline) const {
         return std::min(deadline, host.clock().now() + options.call_timeout);

@@ -27,12 +27,12 @@ void cache_result(Core& core,
                   std::size_t others) {
     const std::vector<DhtItem> items = items_of(key, stored);
     for (const DhtItem& item : items)
-        (void)core.receive_record(core.cache,
-                                  key,
-                                  item.subkey ? *item.subkey : nil_subkey(),
-                                  item.value,
-                                  item.expiration,
-                                  core.host.id());
+        (void)core.put_record(core.cache,
+                              key,
+                              item.subkey ? *item.subkey : nil_subkey(),
+                              item.value,
+                              item.expiration,
+                              core.host.id());
     std::size_t told = 0;
     for (const Contact& contact : lookup.nearest()) {
         if (told >= others) return;
@@ -67,7 +67,7 @@ Task<Result<std::optional<Stored>>> get_key(Core& core,
     Lookup::Found found = [&](const Contact& from, const wire::FindResult& result) {
         if (result.type == wire::FindType::not_found) return false;
         sources.insert(from.peer);
-        core.receive_result(merged, key, result);
+        core.put_result(merged, key, result);
         return freshness == Freshness::any && merged.find(key, clock.now()) != nullptr;
     };
     Lookup lookup(core, key, core.options.beam_size, std::move(found));

@@ -52,7 +52,7 @@ wire::DhtDictionary to_wire(const Stored& stored, std::size_t bytes_max) {
         bytes += subkey.size() + item.value.size() + record_overhead_bytes;
         if (bytes > bytes_max) break;
         auto decoded = wire::decode_msgpack(subkey);
-        if (!decoded) continue;  // not stored by receive_record; on the safe side
+        if (!decoded) continue;  // not stored by put_record; on the safe side
         dictionary.latest_expiration_time =
             std::max(dictionary.latest_expiration_time, item.expiration);
         dictionary.entries.push_back({.subkey = *std::move(decoded),
@@ -98,12 +98,12 @@ void DhtNode::Core::strip(const DhtId& key, Stored& stored) const {
     for (auto& [subkey, item] : stored.dictionary) strip_one(subkey, item);
 }
 
-bool DhtNode::Core::receive_record(Storage& into,
-                                   const DhtId& key,
-                                   ByteView subkey,
-                                   ByteView value,
-                                   WallSeconds expiration,
-                                   const PeerId& sender) {
+bool DhtNode::Core::put_record(Storage& into,
+                               const DhtId& key,
+                               ByteView subkey,
+                               ByteView value,
+                               WallSeconds expiration,
+                               const PeerId& sender) {
     const WallSeconds now = clock.now();
     // Cheap answers first: a signature costs more than all the rest.
     const Stored* there = into.find(key, now);
@@ -131,22 +131,19 @@ bool DhtNode::Core::receive_record(Storage& into,
         into.store_subkey(key, to_bytes(subkey), to_bytes(value), expiration, charged, now));
 }
 
-void DhtNode::Core::receive_result(Storage& into,
-                                   const DhtId& key,
-                                   const wire::FindResult& result) {
+void DhtNode::Core::put_result(Storage& into, const DhtId& key, const wire::FindResult& result) {
     if (result.type == wire::FindType::regular) {
-        (void)receive_record(
-            into, key, nil_subkey(), result.value, result.expiration_time, host.id());
+        (void)put_record(into, key, nil_subkey(), result.value, result.expiration_time, host.id());
     } else if (result.type == wire::FindType::dictionary) {
         const auto dictionary = wire::decode_dht_dictionary(result.value);
         if (!dictionary) return;
         for (const auto& entry : dictionary->entries)
-            (void)receive_record(into,
-                                 key,
-                                 wire::encode_msgpack(entry.subkey),
-                                 entry.value,
-                                 entry.expiration_time,
-                                 host.id());
+            (void)put_record(into,
+                             key,
+                             wire::encode_msgpack(entry.subkey),
+                             entry.value,
+                             entry.expiration_time,
+                             host.id());
     }
 }
 
@@ -196,13 +193,12 @@ Result<Bytes> DhtNode::Core::on_store(const PeerId& from, ByteView request) {
             for (std::size_t j = 0; taken && j < dictionary->entries.size(); ++j) {
                 const auto& entry = dictionary->entries[j];
                 const Bytes subkey = wire::encode_msgpack(entry.subkey);
-                taken =
-                    ++records <= items_taken_max &&
-                    receive_record(into, *key, subkey, entry.value, entry.expiration_time, from);
+                taken = ++records <= items_taken_max &&
+                        put_record(into, *key, subkey, entry.value, entry.expiration_time, from);
             }
         } else if (taken) {
             taken = ++records <= items_taken_max &&
-                    receive_record(into, *key, asked.subkeys[i], asked.values[i], expiration, from);
+                    put_record(into, *key, asked.subkeys[i], asked.values[i], expiration, from);
         }
         response.store_ok.push_back(taken);
     }

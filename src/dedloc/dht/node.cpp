@@ -182,12 +182,12 @@ void count(Placing& placing, const std::vector<bool>& taken) {
 void place_here(Core& core, Placing& placing) {
     std::vector<bool> taken;
     for (const DhtItem& item : placing.items)
-        taken.push_back(core.receive_record(core.storage,
-                                            item.key,
-                                            item.subkey ? *item.subkey : nil_subkey(),
-                                            item.value,
-                                            item.expiration,
-                                            core.host.id()));
+        taken.push_back(core.put_record(core.storage,
+                                        item.key,
+                                        item.subkey ? *item.subkey : nil_subkey(),
+                                        item.value,
+                                        item.expiration,
+                                        core.host.id()));
     count(placing, taken);
 }
 

@@ -217,7 +217,7 @@ TEST(DhtNode, a_forged_record_is_refused_by_nodes_and_by_readers) {
     lie.value = wire::encode_dht_dictionary(dictionary);
     lie.expiration_time = until;
     Storage into;
-    reader.receive_result(into, key, lie);
+    reader.put_result(into, key, lie);
     EXPECT_EQ(into.records(), 0u);
     EXPECT_EQ(reader.forged, 1u);
 }
@@ -357,7 +357,7 @@ TEST(DhtNode, a_key_that_is_asked_for_twice_is_answered_once) {
     const DhtId other = DhtId::of_text("other");
     const WallSeconds later = swarm.wall() + 60;
     ASSERT_TRUE(
-        core.receive_record(core.storage, key, nil_subkey(), Bytes(200'000, 7), later, stranger));
+        core.put_record(core.storage, key, nil_subkey(), Bytes(200'000, 7), later, stranger));
     wire::FindRequest request;
     for (int i = 0; i < 10; ++i) request.keys.push_back(to_bytes(key.view()));
     request.keys.push_back(to_bytes(other.view()));

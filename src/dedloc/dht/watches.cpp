@@ -149,7 +149,7 @@ void Watches::take(State& state, const wire::FindResult& news) {
         return stored ? std::optional<Stored>(*stored) : std::nullopt;
     };
     const std::optional<Stored> before = copy();
-    core_.receive_result(state.known, state.key, news);
+    core_.put_result(state.known, state.key, news);
     std::optional<Stored> after = copy();
     if (!after || after == before || state.ended) return;
     core_.strip(state.key, *after);
