@@ -1,5 +1,5 @@
 // LinkMeter: what goes over this machine's link in all, both ways, looked at again and again.
-// Thread: the network thread. Cost of a look: Host::traffic().
+// Thread: the network thread. Cost of observe(): Host::traffic().
 #pragma once
 #include <optional>
 
@@ -12,7 +12,7 @@ class LinkMeter {
   public:
     // `share`: Throughput's.
     LinkMeter(const p2p::Host& host, double share) : host_(host), up_(share), down_(share) {}
-    // The first look begins.
+    // The first call only begins the measurement.
     void observe(TimePoint now) {
         const runtime::Traffic traffic = host_.traffic();
         const runtime::Traffic before = before_.value_or(traffic);

@@ -16,14 +16,14 @@ struct Served {
     double bytes = 0;         // without talk; below zero: not even that
     double talk_bytes = 0;    // what talk may have been, at most
     double seconds = 0;       // in all
-    double busy_seconds = 0;  // between looks that saw more than talk
+    double busy_seconds = 0;  // between calls that saw more than talk
 };
 
 class ServedLink {
   public:
     // `sent_bytes` since the process began; `talk_per_s`: bytes per second.
     void observe(std::uint64_t sent_bytes, TimePoint now, double talk_per_s) {
-        const double seconds = to_seconds(now - std::exchange(polled_at_, now));
+        const double seconds = to_seconds(now - std::exchange(observed_at_, now));
         const std::uint64_t before = std::exchange(sent_bytes_, sent_bytes);
         const double talk = talk_per_s * seconds;
         const double bytes = static_cast<double>(sent_bytes - std::min(before, sent_bytes)) - talk;
@@ -38,7 +38,7 @@ class ServedLink {
   private:
     Served since_;
     std::uint64_t sent_bytes_ = 0;
-    TimePoint polled_at_;
+    TimePoint observed_at_;
 };
 
 }  // namespace dedloc::links

@@ -73,7 +73,7 @@ class UnknownKey {
     UnknownKey(std::string_view file, const std::vector<Word>& known)
         : file_(file), known_(known) {}
 
-    // Looks at a table whose own path is `above`, empty or with a dot at its end.
+    // Finds an unknown key in the table whose own path is `above`, empty or with a dot at its end.
     std::optional<Error> find_in(const toml::table& table, const std::string& above = {}) const;
 
   private:

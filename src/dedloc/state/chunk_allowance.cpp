@@ -6,8 +6,8 @@ namespace dedloc::state {
 
 namespace {
 
-// A lane in so many on which nothing came in time goes on. Half of them would fill a slow
-// line with chunks that are late as well, again and again, until their providers are dropped.
+// One in `lanes_cut` of the lanes on which nothing came in time goes on. Half of them would fill a
+// slow line with chunks that are late as well, again and again, until their providers are dropped.
 constexpr std::size_t lanes_cut = 4;
 
 }  // namespace

@@ -329,7 +329,8 @@ std::optional<std::size_t> Download::claim(const PeerId& provider, const Bytes* 
         return index;
     }
     for (auto& [index, claim] : claims_) {
-        if (claim.count != 1 || claim.first == provider || claim.since + timeout() > now) continue;
+        if (claim.count != 1 || claim.first == provider || claim.since + claim_timeout() > now)
+            continue;
         if (partial_.has(index) || (of_co_downloader && !base::has_bit(*of_co_downloader, index)))
             continue;
         ++claim.count;
@@ -361,7 +362,7 @@ TimePoint Download::next_claim(const PeerId& provider) const {
         next = *co_downloader_gave_at_ + 2 * provider_time_;
     for (const auto& [index, claim] : claims_)
         if (claim.count == 1 && claim.first != provider && !partial_.has(index))
-            next = std::min(next, claim.since + timeout());
+            next = std::min(next, claim.since + claim_timeout());
     return next;
 }
 

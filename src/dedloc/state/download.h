@@ -79,7 +79,7 @@ class Download {
     bool leaves_to_co_downloaders() const;
     void release(std::size_t index);
     TimePoint next_claim(const PeerId& provider) const;
-    Duration timeout() const { return 2 * chunk_time_; }
+    Duration claim_timeout() const { return 2 * chunk_time_; }
     Task<Result<Bytes>> fetch(Stream& stream, PeerId provider, std::size_t index);
     Task<Result<Bytes>> exchange(Stream& stream,
                                  PeerId provider,
