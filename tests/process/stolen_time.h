@@ -2,8 +2,8 @@
 // virtual machine the host may give them to somebody else ("steal" in /proc/stat); whatever runs
 // meanwhile is late for that reason.
 //
-// Thread: one. Cost: poll() reads a line of /proc/stat, at most every 50 ms. Where there is no such
-// file, nothing is ever stolen.
+// Thread: one. Cost: observe() reads a line of /proc/stat, at most every 50 ms. Where there is no
+// such file, nothing is ever stolen.
 
 #pragma once
 #include <istream>
@@ -15,10 +15,10 @@ class StolenTime {
   public:
     // `now`: seconds of any clock, the same one in share().
     void observe(double now);
-    // A share of all processors' time between two looks around [from, until], 0 to 1.
+    // A share of all processors' time between two observations around [from, until], 0 to 1.
     double share(double from, double until) const;
 
-    // Takes what poll() has read: for tests.
+    // Takes what observe() has read: for tests.
     void take(double now, std::istream& proc_stat);
 
   private:

@@ -439,7 +439,7 @@ Ok TlsChannel::State::count_without_data() {
 
 Ok TlsChannel::State::receive_messages(ByteView bytes) {
     if (bytes.empty()) return broken("an empty message");
-    // The record costs for every content: of a message in crumbs each record costs as much.
+    // Every record of a handshake message counts, so that a message in crumbs costs one for each.
     DEDLOC_TRY_VOID(count_without_data());
     base::append(message, bytes);
     ByteView rest = message;
