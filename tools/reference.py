@@ -25,9 +25,8 @@ from cpp_source import repository_root, source_files  # noqa: E402
 PAGE = "docs/reference.md"
 STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
 MEMBER = re.compile(r"^    [\w:<>, ]+ (\w+)(?: = ([^;]+)|\{([^;}]*)\})?;(?:\s*// (.*))?$")
-NUMBERS = {"integer_max": "", "steps_max": "2^40", "samples_per_step_max": "2^32",
-           "authority_bytes_max": "128", "codec_threshold_min": "4096", "size_max": "2^20",
-           "1u << 20": "2^20", "1u << 30": "2^30"}
+NUMBERS = {"steps_max": "2^40", "samples_per_step_max": "2^32", "codec_threshold_min": "4096",
+           "size_max": "2^20", "1u << 20": "2^20", "1u << 30": "2^30"}
 
 
 @dataclass
@@ -66,14 +65,12 @@ def said(text: str) -> str:
 
 def bounds(rule: str) -> str:
     inner = re.search(r"\{(.*)\}", rule, re.DOTALL)
-    values = [v.strip() for v in (inner[1].split(",") if inner else []) if v.strip()]
-    values = [NUMBERS.get(re.sub(r"^\.\w+ = ", "", v), re.sub(r"^\.\w+ = ", "", v)) for v in values]
-    values = [v.replace("'", "") for v in values]
-    if len(values) == 1:
-        return f", at least {values[0]}" if values[0] else ""
-    if len(values) == 2 and values[1]:
+    values = [re.sub(r"^\.\w+ = ", "", v.strip())
+              for v in (inner[1].split(",") if inner else []) if v.strip()]
+    values = [NUMBERS.get(v, v).replace("'", "") for v in values]
+    if len(values) == 2:
         return f", {values[0]} to {values[1]}"
-    return f", at least {values[0]}" if values and values[0] != "0" else ""
+    return f", at least {values[0]}" if values else ""
 
 
 def values_of(rule: str) -> str:
