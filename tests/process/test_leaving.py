@@ -62,7 +62,7 @@ class Leaving(ProcessTest):
         self.alive(host)
 
     def test_ctrl_c_before_it_has_joined_ends_it(self) -> None:
-        """The host is stopped, so that joining would take its whole patience."""
+        """The host is stopped, so that joining would take its whole timeout."""
         host = self.running_host(self.write("run.toml", run_text()))
         join_string = host.join_string()
         host.signal(signal.SIGSTOP)
@@ -77,7 +77,7 @@ class Leaving(ProcessTest):
         self.alive(host)
 
     def test_second_ctrl_c_ends_at_once(self) -> None:
-        """The batch never fills, so that leaving in order would take its whole patience."""
+        """The batch never fills, so that leaving in order would take its whole grace period."""
         host = self.running_host(self.write("run.toml", run_text(target=1_000_000)))
         peer = self.join(host.join_string(), "peer")
         # A peer that has computed nothing need not wait, and would be gone after the first.
@@ -93,7 +93,7 @@ class Leaving(ProcessTest):
 
     def test_a_signal_that_comes_twice_at_once_leaves_in_order(self) -> None:
         """A terminal that closes sends two SIGHUPs; `timeout` signals its child, and then the
-        child's group. The batch never fills, so that leaving takes its whole patience."""
+        child's group. The batch never fills, so that leaving takes its whole grace period."""
         before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
         try:
             host = self.running_host(self.write("run.toml", run_text(target=1_000_000)))
