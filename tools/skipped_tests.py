@@ -17,7 +17,7 @@ REASON_CHARACTERS_MAX = 200
 
 
 def reason_in(output: str) -> str:
-    """Its own words in what a skipped test printed."""
+    """The reason that a skipped test gives in what it printed."""
     of_unittest = re.findall(r"\.\.\. skipped (['\"])(.*)\1\s*$", output, re.MULTILINE)
     if of_unittest:
         return of_unittest[-1][1]
@@ -30,7 +30,7 @@ def reason_in(output: str) -> str:
 
 
 def skipped_in(results: str) -> list[tuple[str, str]]:
-    """Names and reasons."""
+    """Names of the tests that were skipped, and their reasons."""
     root = xml.etree.ElementTree.fromstring(results)
     return [(case.get("name", ""), reason_in(case.findtext("system-out") or ""))
             for case in root.iter("testcase") if case.find("skipped") is not None]

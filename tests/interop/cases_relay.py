@@ -28,7 +28,7 @@ def behind(relay, peer):
 
 
 def reserve(dedloc, relay):
-    """It takes a reservation wherever it is connected and needs one."""
+    """dedloc takes a reservation wherever it is connected and needs one."""
     dedloc.ask("connect", address=relay.address)
     addresses = dedloc.ask("reserved")["addresses"]
     wanted = f"{relay.address}/p2p-circuit"

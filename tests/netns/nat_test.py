@@ -40,7 +40,7 @@ every = 0
 
 
 def whole_lines(path: Path) -> list[str]:
-    """Those of a file that still grows: its last line may be half written."""
+    """Lines of a file that still grows: its last line may be half written, and is left out."""
     text = path.read_text(errors="replace") if path.exists() else ""
     return text[:text.rfind("\n") + 1].splitlines()
 

@@ -53,7 +53,7 @@ def run_text(model="bowl", gradient_ms=10, target=16, peak=0.01, steps=0, checkp
 
 
 def whole_lines(path: Path) -> list[str]:
-    """Those of a file that still grows: its last line may be half written."""
+    """Lines of a file that still grows: its last line may be half written, and is left out."""
     text = path.read_text(errors="replace") if path.exists() else ""
     return text[:text.rfind("\n") + 1].splitlines()
 

@@ -43,7 +43,7 @@ def fill(test: ProcessTest, disk: Path) -> None:
 
 class Disk(ProcessTest):
     def test_full_disk_at_a_checkpoint(self) -> None:
-        """It is said, training goes on, the checkpoint before it is whole, the exit code tells."""
+        """The peer says so and trains on; the checkpoint before is whole, the exit code tells."""
         disk = small_disk(self)
         run = self.write("run.toml", run_text(model=LARGE_MODEL, gradient_ms=50, steps=9,
                                                checkpoint_every=3))

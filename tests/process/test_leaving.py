@@ -180,8 +180,8 @@ class Leaving(ProcessTest):
             self.assertEqual(len(hashes), 1, f"b and c differ at step {at}")
 
     def test_a_run_that_is_begun_again_is_the_newest_one(self) -> None:
-        """Its steps are fewer than those of the rehearsal in the same folder; still it is what
-        evaluation and resumption take, and the folder goes on being that of the peer."""
+        """The new run has fewer steps than the rehearsal in the same folder; still evaluation and
+        resumption take the new one, and the folder goes on being that of the peer."""
         run = self.write("run.toml", run_text(gradient_ms=20, checkpoint_every=2))
         rehearsal = self.running_host(run)
         self.until_step(9, rehearsal)

@@ -37,7 +37,7 @@ class PeopleGuides(ProcessTest):
         return process
 
     def run_line(self, words: list[str]) -> str:
-        """One that ends by itself; `> file` is the shell's."""
+        """Runs a line that ends by itself; `> file` is the shell's."""
         target = None
         if ">" in words:
             target = words[words.index(">") + 1]
