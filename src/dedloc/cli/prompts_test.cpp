@@ -1,8 +1,9 @@
 #include "dedloc/peer/prompts.h"
 
-#include <filesystem>
+#include <fmt/format.h>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "dedloc/run/run_file.h"
 #include "dedloc/tasks/registry.h"
@@ -12,8 +13,7 @@ namespace dedloc::cli {
 namespace {
 
 std::string prompts_file(const std::string& content) {
-    const std::string path =
-        (std::filesystem::path(testing::TempDir()) / "dedloc-prompts.txt").string();
+    const std::string path = fmt::format("{}dedloc-prompts-{}.txt", testing::TempDir(), ::getpid());
     std::ofstream(path) << content;
     return path;
 }

@@ -1,5 +1,6 @@
 #include "dedloc/peer/ended_run.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -12,9 +13,9 @@ namespace {
 class EndedRunTest : public testing::Test {
   protected:
     void SetUp() override {
-        folder_ = testing::TempDir() + "dedloc-ended-run";
-        std::filesystem::remove_all(folder_);
-        std::filesystem::create_directories(folder_);
+        std::string pattern = testing::TempDir() + "dedloc-ended-XXXXXX";
+        ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+        folder_ = pattern;
     }
     void TearDown() override { std::filesystem::remove_all(folder_); }
     void tell(events::Any what, double time, std::uint64_t step) {
