@@ -43,6 +43,12 @@ void Contributions::forget_ahead(std::uint64_t samples) {
     forgotten_ += samples;
 }
 
+std::uint64_t Contributions::take_all() {
+    const std::lock_guard lock(ahead_mutex_);
+    loss_sum_ = loss_ahead_ = 0;
+    return samples_.exchange(0) + samples_ahead_.exchange(0);
+}
+
 void Contributions::begin_step(bool keep_ahead) {
     const std::lock_guard lock(ahead_mutex_);
     samples_ = keep_ahead ? samples_ahead_.load() : 0;

@@ -48,6 +48,9 @@ class Contributions {
     std::uint64_t take_forgotten() { return forgotten_.exchange(0); }
     std::uint64_t forgotten() const { return forgotten_; }
 
+    // Any thread: forgets what was computed and not handed in. Returns how many samples it had.
+    std::uint64_t take_all();
+
     // The trainer goes on from a new state, with or without what it computed ahead.
     void begin_step(bool keep_ahead);
 

@@ -72,6 +72,10 @@ class DelayedPeer final : public events::EventSink {
     std::string standing() const {
         return fmt::format("{} {}", step(), collaboration->status().state_hash.hex());
     }
+    bool has_told(std::string_view kind) const {
+        return std::ranges::any_of(
+            last, [&](const std::string& line) { return line.find(kind) != std::string::npos; });
+    }
     bool computes_ahead() const { return in_flight_ && samples_.size() > 0; }
     bool waits_for_the_batch() const { return !in_flight_ && samples_.size() > 0; }
 
@@ -301,7 +305,6 @@ TEST_F(Delayed, who_leaves_while_a_step_is_made_hands_in_what_it_computed_ahead)
 TEST_F(Delayed, a_leaver_that_missed_a_step_hands_nothing_in_before_it_has_that_step) {
     run::RunFile run = delayed_run(/*steps=*/0);
     run.batch.target = 2 * target;
-    run.averaging.round_deadline_min = 1s;  // who does not come is soon not waited for
     start(run);
     for (std::size_t i = 0; i < group; ++i) set_line(i, 100 * bytes_per_s);
     ASSERT_TRUE(until_step(3));
@@ -309,9 +312,10 @@ TEST_F(Delayed, a_leaver_that_missed_a_step_hands_nothing_in_before_it_has_that_
     DelayedPeer& leaver = *peers[at];
     ASSERT_TRUE(world.run_until([&] { return leaver.waits_for_the_batch(); }, 60s));
     const std::uint64_t step = leaver.step();
-    leaver.leave();
+    leaver.collaboration->set_paused(true);  // the others do not wait for it
     world.run_for(500ms);
-    set_line(at, 2 * bytes_per_s);
+    leaver.leave();
+    set_line(at, bytes_per_s);
     world.node(at).freeze_for(2300ms);
     ASSERT_TRUE(world.run_until([&] { return peers[0]->step() > step; }, 60s));
     ASSERT_EQ(leaver.step(), step);
@@ -325,6 +329,27 @@ TEST_F(Delayed, a_leaver_that_missed_a_step_hands_nothing_in_before_it_has_that_
     EXPECT_FALSE(leaver.collaboration->status().certificate.is_zero());
     ASSERT_TRUE(world.run_until([&] { return leaver.left && leaver.ended; }, 60s));
     ASSERT_TRUE(until_step(step + 3));
+    EXPECT_TRUE(are_identical());
+}
+
+// The others count on what the leaver would have computed by now, and hand in before it finds the
+// batch full.
+TEST_F(Delayed, a_leaver_hands_in_when_another_peer_does) {
+    start();
+    for (std::size_t i = 0; i < group; ++i) set_line(i, 100 * bytes_per_s);
+    ASSERT_TRUE(until_step(3));
+    DelayedPeer& leaver = *peers[2];
+    const std::uint64_t step = leaver.step();
+    ASSERT_TRUE(
+        world.run_until([&] { return leaver.step() > step && leaver.waits_for_the_batch(); }, 60s));
+    leaver.leave();
+    ASSERT_TRUE(world.run_until([&] { return leaver.left && leaver.ended; }, 10s));
+    EXPECT_EQ(leaver.handed_in, leaver.computed);
+    EXPECT_EQ(leaver.collaboration->accounts().samples_dropped, 0u);
+    EXPECT_EQ(leaver.collaboration->status().committed_samples, leaver.computed);
+    for (const auto& peer : peers)
+        EXPECT_FALSE(peer->has_told("waited_in_vain")) << peer->collaboration->status().name;
+    ASSERT_TRUE(until_step(peers[0]->step() + 3));
     EXPECT_TRUE(are_identical());
 }
 

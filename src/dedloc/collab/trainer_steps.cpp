@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <optional>
 #include <utility>
 
 #include "dedloc/collab/member_roster.h"
@@ -10,7 +12,9 @@
 namespace dedloc::collab {
 namespace {
 
+constexpr std::string_view left_early = "the collaboration was left before a step was due";
 constexpr Duration last_step_timeout = 60s;  // of a leaver, until a step is due
+constexpr Duration news_of_step_time = 1s;   // for news of a step that others made without us
 constexpr Duration poll_interval = 50ms;
 constexpr Duration state_look_interval = 20ms;
 
@@ -161,18 +165,40 @@ Task<void> TrainerSteps::wait_for_state() {
         (void)co_await shared_.changed.wait_until(clock_, clock_.now() + state_look_interval);
 }
 
+bool TrainerSteps::is_any_other(const std::function<bool(const membership::Status&)>& is) const {
+    return std::ranges::any_of(shared_.membership.live(),
+                               [&](const membership::KnownPeer* peer) { return is(peer->status); });
+}
+
+// Others extrapolate what a leaver computes, so that they may find a batch full that it does not;
+// then they wait for its samples. (They may have made the step without it, too: see
+// news_of_step_time.)
+bool TrainerSteps::another_hands_in() const {
+    return is_any_other([this](const membership::Status& status) {
+        return status.phase == membership::Phase::averaging &&
+               works_on_step(status, *shared_.backend.base());
+    });
+}
+
 // A leaver does not cut the others' batch short: it waits until the step is due, for a while. The
 // others may make a step meanwhile; before that is applied nobody can tell that ours is late.
 Task<bool> TrainerSteps::wait_to_hand_in_last() {
     const TimePoint until = std::min(ending_.leave_by, clock_.now() + last_step_timeout);
+    std::optional<TimePoint> waited_for_since;
     while (!ending_.over && clock_.now() < until) {
-        if (shared_.backend.has_open_state() && (batch_is_full() || !trainer_is_current()))
+        if (!another_hands_in())
+            waited_for_since.reset();
+        else if (!waited_for_since)
+            waited_for_since = clock_.now();
+        const bool waited_for =
+            waited_for_since && clock_.now() >= *waited_for_since + news_of_step_time;
+        if (shared_.backend.has_open_state() &&
+            (batch_is_full() || waited_for || !trainer_is_current()))
             co_return true;
-        const bool somebody_takes_it =
-            std::ranges::any_of(shared_.membership.live(), [](const membership::KnownPeer* peer) {
-                return peer->status.role == membership::Role::trainer;
-            });
-        if (!somebody_takes_it) co_return false;
+        const auto is_trainer = [](const membership::Status& status) {
+            return status.role == membership::Role::trainer;
+        };
+        if (!is_any_other(is_trainer)) co_return false;
         (void)co_await shared_.changed.wait_until(clock_, clock_.now() + poll_interval);
     }
     co_return false;
@@ -228,7 +254,8 @@ Task<Result<StepOutcome>> TrainerSteps::step(Contribution contribution) {
         co_return outcome(StepKind::stopped);
     }
     if (ending_.leaving && !co_await wait_to_hand_in_last()) {
-        drop(contribution.samples.size(), "the collaboration was left before a step was due");
+        // Nothing is left of them where drop_rest() came first.
+        drop(std::min(contribution.samples.size(), contributions_.samples()), left_early);
         co_return outcome(StepKind::stopped);
     }
     if (!trainer_is_current()) co_return too_late(std::move(contribution));
@@ -333,9 +360,7 @@ bool TrainerSteps::has_something_to_bring() const {
 
 void TrainerSteps::drop_rest() {
     tell_of_forgotten();
-    if (!ending_.over)
-        drop(contributions_.samples() + contributions_.samples_ahead(),
-             "the collaboration was left before a step was due");
+    if (!ending_.over) drop(contributions_.take_all(), left_early);
 }
 
 void TrainerSteps::describe(membership::Status& status) const {

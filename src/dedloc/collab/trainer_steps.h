@@ -5,6 +5,7 @@
 
 #pragma once
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -106,6 +107,8 @@ class TrainerSteps {
     Task<bool> back_off_until_due(bool has_samples);
     Task<bool> wait_to_hand_in_last();
     Task<void> wait_for_state();
+    bool is_any_other(const std::function<bool(const membership::Status&)>& is) const;
+    bool another_hands_in() const;
     bool is_still_to_be_averaged(const allreduce::RoundInput& input) const;
     void tell_of_forgotten();
     void tell_of_not_finite();
