@@ -88,7 +88,7 @@ const MiniPlan churn{.acts = {{30, MiniDeed::kill, 3, "peer 3 is killed"},
                               {90, MiniDeed::join, 5, "peer 5 joins"},
                               {120, MiniDeed::kill, 1, "peer 1, the host, is killed"},
                               {140, MiniDeed::join, 2, "peer 2 comes back"}},
-                     .poll_every = measure_every};
+                     .observe_every = measure_every};
 
 }  // namespace
 

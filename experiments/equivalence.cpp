@@ -182,7 +182,7 @@ double relative_distance(std::span<const float> a, std::span<const float> b) {
 
 // ---- the command --------------------------------------------------------------------------------
 
-struct RecheckOutcome {
+struct CaseOutcome {
     std::string name;
     bool bit_identical = false;
     Difference difference;
@@ -193,12 +193,12 @@ struct RecheckOutcome {
     double seconds = 0;
 };
 
-Result<RecheckOutcome> run_case(const Case& wanted,
-                                const EquivalenceCommand& command,
-                                const tasks::TrainingTask& task,
-                                const tasks::FashionMnist& data) {
+Result<CaseOutcome> run_case(const Case& wanted,
+                             const EquivalenceCommand& command,
+                             const tasks::TrainingTask& task,
+                             const tasks::FashionMnist& data) {
     const auto begun = std::chrono::steady_clock::now();
-    RecheckOutcome outcome;
+    CaseOutcome outcome;
     outcome.name = wanted.name;
     DEDLOC_TRY(const run::RunFile run, run_of(wanted, command.peers));
     DEDLOC_TRY(const TemporaryFolder folder, TemporaryFolder::make());
@@ -224,7 +224,7 @@ Result<RecheckOutcome> run_case(const Case& wanted,
     return outcome;
 }
 
-void print_outcome(const RecheckOutcome& outcome, bool json) {
+void print_outcome(const CaseOutcome& outcome, bool json) {
     std::FILE* out = json ? stderr : stdout;
     fmt::print(out,
                "{:<10} {}  relative {:.2g} (torch in micro-batches: {:.2g}; parameters moved by "
@@ -271,7 +271,7 @@ int run_equivalence(const EquivalenceCommand& command) {
     const auto task = tasks::make_task(config, options);
     if (!task) return exit_after(task.error());
 
-    std::map<std::string, RecheckOutcome> outcomes;
+    std::map<std::string, CaseOutcome> outcomes;
     bool identical = true;
     for (const Case& wanted : cases) {
         auto outcome = run_case(wanted, command, **task, *data);

@@ -182,14 +182,14 @@ Ok MiniCollaboration::look_for_failures() const {
 
 Ok MiniCollaboration::train(const Observer& observe) {
     DEDLOC_TRY_VOID(begin());
-    std::uint64_t looked = 0;
+    std::uint64_t observed = 0;
     bool over = false;
     for (bool first = true; !over; first = false) {
         const auto state = newest().state();
         if (next_act_ < plan_.acts.size() && state->step() >= plan_.acts[next_act_].step)
             DEDLOC_TRY_VOID(act(plan_.acts[next_act_++]));
-        if (first || state->step() / plan_.poll_every > looked / plan_.poll_every) {
-            looked = state->step();
+        if (first || state->step() / plan_.observe_every > observed / plan_.observe_every) {
+            observed = state->step();
             DEDLOC_TRY(over, observe(*state));
         }
         DEDLOC_TRY_VOID(look_for_failures());
@@ -255,7 +255,7 @@ bool MiniCollaboration::identical() const {
 
 Ok train_alone(const run::RunFile& run,
                const tasks::TrainingTask& task,
-               std::uint64_t poll_every,
+               std::uint64_t observe_every,
                const LookAlone& observe) {
     DEDLOC_TRY(const security::Identity identity, identity_of(1));
     DEDLOC_TRY(const auto learner, task.learner(identity.id()));
@@ -273,7 +273,7 @@ Ok train_alone(const run::RunFile& run,
     for (std::size_t i = 0; i < count; ++i) moments.push_back({values[i], codes[i], scales[i]});
     const std::uint64_t target = run.batch.target;
     for (std::uint64_t step = 0;; ++step) {
-        if (step % poll_every == 0) {
+        if (step % observe_every == 0) {
             DEDLOC_TRY(const bool over, observe(step, parameters));
             if (over) return {};
         }

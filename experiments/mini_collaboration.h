@@ -77,12 +77,12 @@ struct MiniPlan {
     std::size_t first_peers = 4;
     std::size_t peers = 5;
     std::vector<MiniAct> acts{};
-    std::uint64_t poll_every = 10;  // global steps
+    std::uint64_t observe_every = 10;  // global steps
 };
 
 class MiniCollaboration {
   public:
-    // True: it is enough.
+    // Answers true when the run may end.
     using Observer = std::function<Result<bool>(const state::Snapshot& newest)>;
 
     MiniCollaboration(run::RunFile run,
@@ -90,8 +90,8 @@ class MiniCollaboration {
                       const std::string& folder,
                       MiniPlan plan);
 
-    // At the start and at every poll_every-th step it is shown the newest state. All peers are gone
-    // when this returns.
+    // The observer is shown the newest state at the start and at every observe_every-th step. All
+    // peers are gone when this returns.
     Ok train(const Observer& observe);
 
     const std::vector<std::string>& done() const { return done_; }  // acts
@@ -130,12 +130,13 @@ class MiniCollaboration {
     std::map<std::uint64_t, double> losses_;
 };
 
-// One learner, one optimizer, batches of exactly the target. `look` as above, every so many steps.
+// Trains one learner with one optimizer on batches of exactly the target. `observe` is called as by
+// MiniCollaboration::train(), every `observe_every` steps.
 using LookAlone =
     std::function<Result<bool>(std::uint64_t step, std::span<const float> parameters)>;
 Ok train_alone(const run::RunFile& run,
                const tasks::TrainingTask& task,
-               std::uint64_t poll_every,
+               std::uint64_t observe_every,
                const LookAlone& observe);
 
 }  // namespace dedloc::lab

@@ -86,7 +86,7 @@ class SwavMini {
     static MiniPlan plan() {
         return {.acts = {{kill_step, MiniDeed::kill, 3, "peer 3 is killed"},
                          {join_step, MiniDeed::join, 5, "peer 5 joins"}},
-                .poll_every = 1};
+                .observe_every = 1};
     }
     double seconds() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
     Result<bool> observe(const state::Snapshot& newest);

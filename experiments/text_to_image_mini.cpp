@@ -268,7 +268,7 @@ Result<run::RunFile> mini_run(const TextToImageMiniCommand& command) {
 
 const MiniPlan text_to_image_churn{
     .acts = {{60, MiniDeed::kill, 3, "peer 3 is killed"}, {100, MiniDeed::join, 5, "peer 5 joins"}},
-    .poll_every = 10};
+    .observe_every = 10};
 
 class Training {
   public:
@@ -325,7 +325,7 @@ Result<Trained> train(const TextToImageMiniCommand& command,
             trained.steps = step;
             return training.observe(step, parameters);
         };
-        DEDLOC_TRY_VOID(train_alone(run, task, text_to_image_churn.poll_every, look));
+        DEDLOC_TRY_VOID(train_alone(run, task, text_to_image_churn.observe_every, look));
     } else {
         MiniCollaboration together(run, task, folder, text_to_image_churn);
         const auto look = [&](const state::Snapshot& state) {
