@@ -69,7 +69,7 @@ class Contest:
         return out
 
     def written(self, number: int, exported: Path, tokens: int) -> tuple[dict, dict]:
-        """What the peer's program and the loop report after each has written a greedy text."""
+        """Both programs write a greedy text; this is what each reports after it."""
         return (self.ask(self.program, "sample", str(self.peer(number)), "--prompt", PROMPT,
                          "--temperature", "0", "--tokens", str(tokens), "--threads",
                          self.threads, "--json"),

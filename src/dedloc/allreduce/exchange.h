@@ -68,10 +68,10 @@ class Exchange {
         return collector_.finished();
     }
     bool complete() const { return collector_.complete(); }
-    // In a robust round, when the first nonce is revealed here: whoever has not committed by now
-    // is in no average that is reduced from now on.
+    // In a robust round, called when the first nonce is revealed here: members that have not
+    // committed by now are in no average that is reduced after this.
     void close_to_latecomers();
-    // Empty: still open to everybody.
+    // The members that had committed by then; none: the round is still open to everybody.
     const std::optional<std::set<std::uint32_t>>& open_to() const { return transfer_.open_to; }
     runtime::Event& changed() { return collector_.changed(); }
     // In a robust round: what we committed to, once we have, and what others did and brought here.

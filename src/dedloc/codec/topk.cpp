@@ -69,8 +69,7 @@ void set_bit(std::span<std::uint8_t> bits, std::size_t at) {
     bits[at / 8] |= static_cast<std::uint8_t>(1u << (at % 8));
 }
 
-// Bits [at, at + n) of a string, n ≤ 12.
-
+// Reads bits [at, at + n) of a string, n ≤ 12.
 std::uint32_t read_bits(ByteView in, std::size_t at, std::size_t n) {
     std::uint32_t bits = 0;
     const ByteView from = in.subspan(at / 8);

@@ -76,8 +76,8 @@ TEST(FleetFile, a_wrong_line_is_named_with_what_was_meant) {
               std::string::npos);
 }
 
-// Other letters than those of names and paths could be commands of a shell, or options of sbatch and
-// ssh.
+// Other letters than those of names and paths could be commands of a shell, or options of sbatch
+// and ssh.
 TEST(FleetFile, no_text_gets_out_of_its_word) {
     Fleet fleet;
     for (const char* text :

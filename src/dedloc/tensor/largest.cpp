@@ -31,7 +31,7 @@ HWY_INLINE VI magnitudes_at(const float* x) {
 HWY_INLINE std::size_t count_not_below(const std::int32_t* words, std::int32_t least) {
     const DI32 di;
     const VI border = hn::Set(di, least);
-    VI below = hn::Zero(di);  // minus one in a lane for each
+    VI below = hn::Zero(di);  // each lane counts down the words that it finds below
     for (std::size_t i = 0; i < magnitude_columns; i += hn::Lanes(di))
         below = hn::Add(below, hn::VecFromMask(di, hn::Lt(hn::Load(di, words + i), border)));
     const int not_reached = -hn::GetLane(hn::SumOfLanes(di, below));
@@ -52,9 +52,9 @@ HWY_NOINLINE LargestBound bound_of_largest(const float* x, std::size_t count, st
         largest = hn::Max(largest, most);
         smallest = hn::Min(smallest, most);
     }
-    std::int64_t low = hn::GetLane(hn::MinOfLanes(di, smallest));  // all columns reach it
+    std::int64_t low = hn::GetLane(hn::MinOfLanes(di, smallest));  // every column reaches it
     const std::int64_t most = hn::GetLane(hn::MaxOfLanes(di, largest));
-    std::int64_t high = most + 1;  // none does
+    std::int64_t high = most + 1;  // no column reaches it
     while (high - low > 1) {
         const auto middle = static_cast<std::int32_t>((low + high) / 2);
         const std::size_t reached = count_not_below(columns, middle);
@@ -68,7 +68,7 @@ HWY_NOINLINE LargestBound bound_of_largest(const float* x, std::size_t count, st
     return {static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(most)};
 }
 
-// One bit a number, of 64.
+// Bit i of the result says whether number i of these 64 has a magnitude above `below`.
 HWY_INLINE std::uint64_t word_not_below(const float* x, VI below) {
     const DI32 di;
     std::uint64_t word = 0;
