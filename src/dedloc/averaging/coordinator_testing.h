@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dedloc/averaging/coordinator.h"
+#include "dedloc/base/random.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/security/toy_signature.h"
 #include "dedloc/sim/world.h"
@@ -16,12 +17,10 @@
 
 namespace dedloc::averaging {
 
-inline constexpr std::uint64_t round_elements = 64;
-
 inline RoundOptions round_options() {
     RoundOptions options;
     options.codec = codec::CodecId::fp32;
-    options.vector_count = round_elements;
+    options.vector_count = 64;
     options.part_elements_max = 32;
     options.part_elements_min = 16;
     return options;
@@ -34,7 +33,11 @@ inline Digest first_state() { return security::sha256(as_bytes("start")); }
 class RoundTrainer final : public Roster, public RoundListener, public events::Teller {
   public:
     explicit RoundTrainer(sim::SimNode& node, RoundOptions options = round_options())
-        : node_(node), parts_(4u << 20), ledger_(verifier_, 16), scope_(node.runtime().executor) {
+        : node_(node),
+          elements_(options.vector_count),
+          parts_(4u << 20),
+          ledger_(verifier_, 16),
+          scope_(node.runtime().executor) {
         coordinator_ = *Coordinator::make({node.runtime(),
                                            node.host(),
                                            node.signer(),
@@ -80,13 +83,18 @@ class RoundTrainer final : public Roster, public RoundListener, public events::T
     std::vector<std::string> told{};  // kind, then text
     std::vector<PeerId> behind_of{};
     int wanted = 0;
+    std::uint64_t proved_rounds = 0;
 
     bool has_told(std::string_view text) const {
         return std::ranges::any_of(
             told, [&](const std::string& line) { return line.find(text) != std::string::npos; });
     }
 
-    std::vector<PeerId> expected(const consensus::Base&) const override { return others; }
+    std::vector<PeerId> expected(const consensus::Base& base) const override {
+        std::vector<PeerId> expected = others;
+        std::erase_if(expected, [&](const PeerId& peer) { return base.barring(peer) != nullptr; });
+        return expected;
+    }
     std::vector<PeerId> live_trainers() const override { return others; }
     std::size_t voters_heard_of(const consensus::Base& base) const override {
         return base.voters.size();
@@ -101,12 +109,15 @@ class RoundTrainer final : public Roster, public RoundListener, public events::T
     void voting_for(const consensus::Decision&) override {}
     void behind(const PeerId& peer) override { behind_of.push_back(peer); }
     void tell(events::Any, PeerId, std::string text) override { told.push_back(std::move(text)); }
+    void proved(const ProvedRound&) override { ++proved_rounds; }
 
   private:
-    static std::shared_ptr<allreduce::RoundInput> input_of(consensus::CounterRange samples) {
+    std::shared_ptr<allreduce::RoundInput> input_of(consensus::CounterRange samples) const {
         auto input = std::make_shared<allreduce::RoundInput>();
         input->input.fresh = samples;
-        input->sum.assign(round_elements, static_cast<float>(samples.begin));
+        base::Random random(base::mix64(samples.begin * 25 + node_.index()));
+        for (std::uint64_t i = 0; i < elements_; ++i)
+            input->sum.push_back(static_cast<float>(4 + 4 * random.normal()));
         return input;
     }
     Task<void> hand_in_once(consensus::CounterRange samples, bool* done) {
@@ -123,6 +134,7 @@ class RoundTrainer final : public Roster, public RoundListener, public events::T
     }
 
     sim::SimNode& node_;
+    std::uint64_t elements_;
     security::ToyVerifier verifier_;
     allreduce::PartStore parts_;
     consensus::Ledger ledger_;

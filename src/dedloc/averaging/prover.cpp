@@ -66,10 +66,11 @@ void Prover::begin(std::shared_ptr<allreduce::Exchange> exchange) {
 
 // ---- nonces -------------------------------------------------------------------------------------
 
-std::optional<Reveal> Prover::own_reveal(const OpenProof& open) const {
-    const allreduce::Exchange& exchange = *open.exchange;
+std::optional<Reveal> Prover::reveal_own(const OpenProof& open) const {
+    allreduce::Exchange& exchange = *open.exchange;
     const bool may = exchange.complete() || environment_.options.bugs.early_draw;
     if (!exchange.committed() || !may) return std::nullopt;
+    close_to_latecomers(exchange);
     return Reveal{exchange.digest(),
                   *exchange.own_place(),
                   exchange.committed()->commitment,
@@ -80,11 +81,12 @@ std::optional<Reveal> Prover::own_reveal(const OpenProof& open) const {
 Task<void> Prover::reveal(std::shared_ptr<OpenProof> open) {
     const std::shared_ptr<allreduce::Exchange> exchange = open->exchange;
     const TimePoint end = exchange->round_deadline();
-    while (!own_reveal(*open) && environment_.now() < end)
+    std::optional<Reveal> own = reveal_own(*open);
+    while (!own && environment_.now() < end) {
         (void)co_await exchange->changed().wait_until(environment_.node.clock, end);
-    const std::optional<Reveal> own = own_reveal(*open);
+        own = reveal_own(*open);
+    }
     if (!own) co_return;
-    close_to_latecomers(*exchange);
     const PeerId leader = exchange->plan().leader;
     if (leader == environment_.me()) {
         (void)receive_reveal(leader, *own);
@@ -126,7 +128,8 @@ Ok Prover::receive_reveal(const PeerId& from, const Reveal& reveal) {
     return {};
 }
 
-// A nonce is known outside of its author: who has not committed could choose by it.
+// Once a nonce is known outside of its author, a member that has not committed could choose its
+// contribution by the draw.
 void Prover::close_to_latecomers(allreduce::Exchange& exchange) const {
     if (!environment_.options.bugs.early_draw) exchange.close_to_latecomers();
 }
@@ -244,10 +247,7 @@ Task<Result<Bytes>> Prover::on_answer(PeerId from, Bytes request) {
     if (!open || !open->exchange->own_place())
         co_return make_error(ErrorKind::not_found, "no such plan here");
     Objections given;
-    if (std::optional<Reveal> own = own_reveal(*open)) {
-        close_to_latecomers(*open->exchange);
-        given.reveals.push_back(*std::move(own));
-    }
+    if (std::optional<Reveal> own = reveal_own(*open)) given.reveals.push_back(*std::move(own));
     if (!ask->draw.empty()) {
         DrawMessage draw = std::move(ask->draw.front());
         if (open->answer && open->draw_digest == digest_of(draw)) {

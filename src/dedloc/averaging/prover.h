@@ -69,7 +69,9 @@ class Prover {
     Ok receive_reveal(const PeerId& from, const Reveal& reveal);
     Task<Result<Bytes>> objections_to_draw(std::shared_ptr<OpenProof> open, DrawMessage draw);
     void close_to_latecomers(allreduce::Exchange& exchange) const;
-    std::optional<Reveal> own_reveal(const OpenProof& open) const;
+    // Returns nothing while an average is missing; else the round is closed to latecomers from here
+    // on.
+    std::optional<Reveal> reveal_own(const OpenProof& open) const;
     void note_contradictions(const OpenProof& open, const DrawMessage& draw, Objections& into);
     SignedBy testify(const OpenProof& open, const Testimony& testimony) const;
     Task<void> check_rows(std::shared_ptr<OpenProof> open,

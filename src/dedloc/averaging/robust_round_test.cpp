@@ -2,14 +2,10 @@
 // lies, whose messages are changed on their way out.
 
 #include <cstring>
-#include <gtest/gtest.h>
 
-#include "dedloc/averaging/coordinator.h"
+#include "dedloc/averaging/coordinator_testing.h"
 #include "dedloc/averaging/round_proof.h"
-#include "dedloc/security/hash.h"
 #include "dedloc/security/hash_list.h"
-#include "dedloc/sim/world.h"
-#include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
 namespace {
@@ -17,15 +13,11 @@ namespace {
 using robust::Offence;
 using robust::OrderKind;
 
-constexpr std::uint64_t vector_elements = 320;
 constexpr std::size_t members_count = 5;
 
 RoundOptions robust_options() {
-    RoundOptions options;
-    options.codec = codec::CodecId::fp32;
-    options.vector_count = vector_elements;
-    options.part_elements_max = 32;
-    options.part_elements_min = 16;
+    RoundOptions options = round_options();
+    options.vector_count = 320;
     options.clip_rule.tau = 20;
     options.reducer = std::make_shared<allreduce::CenteredClipReducer>(options.clip_rule);
     options.proves = true;
@@ -33,128 +25,22 @@ RoundOptions robust_options() {
     return options;
 }
 
-// A trainer without a model: its state is the name of the newest decision.
-class RobustMember final : public Roster, public RoundListener, public events::Teller {
-  public:
-    RobustMember(sim::SimNode& node, RoundOptions options)
-        : node_(node), parts_(4u << 20), ledger_(verifier_, 16), scope_(node.runtime().executor) {
-        auto made = Coordinator::make({node.runtime(),
-                                       node.host(),
-                                       node.signer(),
-                                       verifier_,
-                                       ledger_,
-                                       parts_,
-                                       *this,
-                                       *this,
-                                       *this,
-                                       std::move(options)});
-        coordinator_ = *std::move(made);
-    }
-
-    void begin(ByteView genesis, const Digest& state) {
-        ASSERT_TRUE(ledger_.start_from(genesis));
-        ledger_.on_decision([this](const consensus::Link& link) { coordinator_->decided(link); });
-        ledger_.set_state(state);
-        coordinator_->start();
-        scope_.spawn("train", train());
-    }
-    Task<void> stop() {
-        co_await scope_.stop();
-        co_await coordinator_->stop();
-    }
-
-    Coordinator& coordinator() { return *coordinator_; }
-    const consensus::Ledger& ledger() const { return ledger_; }
-    std::uint64_t steps() const { return ledger_.base().instance.step; }
-    sim::SimNode& node() { return node_; }
-
-    std::vector<PeerId> others;
-    std::vector<std::string> notes;
-    std::uint64_t proved_rounds = 0;
-
-    std::vector<PeerId> expected(const consensus::Base& base) const override {
-        std::vector<PeerId> allowed_ones = others;
-        std::erase_if(allowed_ones,
-                      [&](const PeerId& peer) { return base.barring(peer) != nullptr; });
-        return allowed_ones;
-    }
-    std::vector<PeerId> live_trainers() const override { return others; }
-    std::size_t voters_heard_of(const consensus::Base& base) const override {
-        return base.voters.size();
-    }
-    bool allowed(const PeerId&) const override { return true; }
-    double micro_batch_s() const override { return 0.1; }
-    double upload_bytes_per_s(const PeerId&) const override { return 0; }
-    Ok check_samples(const PeerId&, const consensus::MemberInput&) const override { return {}; }
-    void round_wanted() override {}
-    void voting_for(const consensus::Decision&) override {}
-    void behind(const PeerId&) override {}
-    void tell(events::Any, PeerId, std::string text) override { notes.push_back(std::move(text)); }
-    void proved(const ProvedRound&) override { ++proved_rounds; }
-
-  private:
-    Task<void> train() {
-        for (std::uint64_t batch = 0;; ++batch) {
-            co_await node_.clock().sleep_for(200ms);
-            auto input = std::make_shared<allreduce::RoundInput>();
-            input->input.fresh = {batch * 4, batch * 4 + 4, 0};
-            Random random(base::mix64(batch * 100 + node_.index()));
-            for (std::uint64_t i = 0; i < vector_elements; ++i)
-                input->sum.push_back(static_cast<float>(4 + 4 * random.normal()));
-            const std::uint64_t step = steps();
-            while (steps() == step) co_await coordinator_->participate(input);
-            ledger_.set_state(ledger_.base().previous);
-            coordinator_->ledger_moved();
-        }
-    }
-
-    sim::SimNode& node_;
-    security::ToyVerifier verifier_;
-    allreduce::PartStore parts_;
-    consensus::Ledger ledger_;
-    std::unique_ptr<Coordinator> coordinator_;
-    runtime::Scope scope_;
-};
-
-class RobustRounds : public ::testing::Test {
+class RobustRounds : public RoundTest {
   protected:
-    RobustRounds() : world_(7, {}) {
-        for (std::size_t i = 0; i < members_count; ++i)
-            members_.push_back(std::make_unique<RobustMember>(world_.add_node(), robust_options()));
-        for (auto& member : members_)
-            for (auto& other : members_)
-                if (other != member) {
-                    member->others.push_back(other->node().id());
-                    member->node().host().add_addresses(other->node().id(),
-                                                        {other->node().address()});
-                }
-    }
-    ~RobustRounds() override {
-        for (auto& member : members_) world_.run_task(member->stop());
+    RobustRounds() {
+        for (std::size_t i = 0; i < members_count; ++i) add_trainer(robust_options());
     }
 
     void begin() {
-        for (std::size_t i = 1; i < members_.size(); ++i)
-            world_.run_task(connect(*members_[i], *members_[0]));
-        const Digest run = security::sha256(as_bytes("run"));
-        const Digest state = security::sha256(as_bytes("start"));
-        RobustMember& host = *members_[0];
-        const consensus::Voter voter{host.node().id(), host.coordinator().incarnation(), true};
-        const Bytes genesis =
-            consensus::make_genesis(run, state, voter, host.node().signer(), 0, 0);
-        for (auto& member : members_) member->begin(genesis, state);
-    }
-    static Task<void> connect(RobustMember& from, RobustMember& to) {
-        const TimePoint deadline = from.node().clock().now() + Duration(5s);
-        (void)co_await from.node().host().dial(
-            to.node().address() + "/p2p/" + to.node().id().text(), deadline);
+        begin_all();
+        for (auto& trainer : trainers_) trainer->train();
     }
     bool reach(std::uint64_t steps) {
-        return world_.run_until([&] { return members_[0]->steps() >= steps; }, 120s);
+        return world_.run_until([&] { return trainers_[0]->steps() >= steps; }, 120s);
     }
     const robust::Order* order_about(std::size_t member) const {
-        const PeerId& peer = members_[member]->node().id();
-        for (const robust::Order& order : members_[0]->ledger().base().orders.list())
+        const PeerId& peer = trainers_[member]->node().id();
+        for (const robust::Order& order : trainers_[0]->ledger().base().orders.list())
             if (order.subject == peer) return &order;
         return nullptr;
     }
@@ -164,7 +50,7 @@ class RobustRounds : public ::testing::Test {
         ASSERT_NE(order, nullptr);
         EXPECT_EQ(order->kind, kind);
         EXPECT_EQ(order->offence, offence) << robust::in_words(*order);
-        EXPECT_EQ(members_[0]->ledger().base().orders.list().size(), 1u);
+        EXPECT_EQ(trainers_[0]->ledger().base().orders.list().size(), 1u);
     }
 
     // As an owner, the same way towards everybody.
@@ -183,21 +69,18 @@ class RobustRounds : public ::testing::Test {
             world_.node(liar).signer().sign(consensus::part_domain, data->header.signed_bytes());
         message.payload = wire::encode(*data);
     }
-
-    sim::World world_;
-    std::vector<std::unique_ptr<RobustMember>> members_;
 };
 
 TEST_F(RobustRounds, AreProvedBeforeTheyAreCommitted) {
     begin();
-    ASSERT_TRUE(reach(6)) << members_[0]->steps();
-    const consensus::Link* const commit = members_[0]->ledger().newest_commit();
+    ASSERT_TRUE(reach(6)) << trainers_[0]->steps();
+    const consensus::Link* const commit = trainers_[0]->ledger().newest_commit();
     ASSERT_NE(commit, nullptr);
     EXPECT_FALSE(commit->decision.proof.is_zero());
     EXPECT_EQ(commit->plan->members.size(), members_count);
-    EXPECT_TRUE(members_[0]->ledger().base().orders.list().empty());
-    EXPECT_GE(members_[0]->proved_rounds, 5u);
-    EXPECT_GE(members_[3]->proved_rounds, 3u);
+    EXPECT_TRUE(trainers_[0]->ledger().base().orders.list().empty());
+    EXPECT_GE(trainers_[0]->proved_rounds, 5u);
+    EXPECT_GE(trainers_[3]->proved_rounds, 3u);
 }
 
 TEST_F(RobustRounds, AnOwnerThatReducesWronglyIsBannedBeforeAnythingOfItIsCertified) {
@@ -208,9 +91,10 @@ TEST_F(RobustRounds, AnOwnerThatReducesWronglyIsBannedBeforeAnythingOfItIsCertif
     begin();
     ASSERT_TRUE(world_.run_until([&] { return order_about(liar) != nullptr; }, 60s));
     expect_only(liar, OrderKind::ban, Offence::wrong_reduction);
-    ASSERT_TRUE(reach(members_[0]->steps() + 3));
-    for (const consensus::PlanMember& member : members_[0]->ledger().newest_commit()->plan->members)
-        EXPECT_NE(member.peer, members_[liar]->node().id());
+    ASSERT_TRUE(reach(trainers_[0]->steps() + 3));
+    for (const consensus::PlanMember& member :
+         trainers_[0]->ledger().newest_commit()->plan->members)
+        EXPECT_NE(member.peer, trainers_[liar]->node().id());
 }
 
 TEST_F(RobustRounds, AnOwnerThatShowsNobodyWhatItReducedIsEliminatedAlone) {

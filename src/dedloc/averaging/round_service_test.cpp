@@ -53,7 +53,7 @@ class RoundServiceTest : public RoundTest {
 TEST_F(RoundServiceTest, a_peer_on_the_same_state_is_accepted_and_a_round_is_wanted) {
     begin();
     EXPECT_EQ(ask(right()).result, AnnounceResult::accepted);
-    EXPECT_GE(leader_.wanted, 1);
+    EXPECT_EQ(leader_.wanted, 2) << "by the announcement, and as the leader begins to gather";
 }
 
 TEST_F(RoundServiceTest, a_peer_that_brings_nothing_makes_no_round_wanted) {
