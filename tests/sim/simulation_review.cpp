@@ -64,9 +64,7 @@ bool SimulationReview::was_disturbed(const robust::Order& order, const Link& lin
 
 // While everybody is undisturbed, steps come at their usual pace.
 void SimulationReview::check_pace() {
-    // A step takes about 3. A robust one may have to wait twice until two thirds of the weight have
-    // made their checks.
-    const double pace_max_s = options_.robust ? 16 : 12;
+    constexpr double pace_max_s = 12;  // a step takes about 3
     std::optional<TimePoint> last;
     for (const Link* link : checkers_.winner()) {
         if (!link->plan) continue;

@@ -13,6 +13,10 @@ namespace {
 
 // Exchanges of older plans that are kept so that slower members can still read from us.
 constexpr std::size_t exchanges_max = 6;
+// A peer that brings nothing waits for the others for so many of the usual deadlines. A robust step
+// has a minimum, so that the others may be waiting for this very peer.
+constexpr int deadlines_without_input = 3;
+constexpr int robust_deadlines_without_input = 1;
 
 void log_incomplete(const Phase& phase, const Attempt& attempt) {
     log(LogLevel::debug,
@@ -198,8 +202,11 @@ Task<void> Coordinator::participate(std::shared_ptr<const allreduce::RoundInput>
     exchanges_.state().own_refused = false;
     // A peer that brings nothing waits for those that bring something; when they do not come, it
     // had better compute. (If all waited for each other with empty hands, nobody ever would.)
+    const int deadlines = environment_.ledger.base().protection.rules.on
+                              ? robust_deadlines_without_input
+                              : deadlines_without_input;
     const TimePoint give_up = open_.input()->input.is_empty()
-                                  ? environment_.now() + open_.usual_deadline() * 3
+                                  ? environment_.now() + open_.usual_deadline() * deadlines
                                   : TimePoint::never();
     open_.changed().pulse();
     // Brought again, what nobody can take would bring about the same abort, as fast as votes are

@@ -698,6 +698,8 @@ bool plans_tell_of_who_is_left_out(const Swarm& swarm) {
     return std::ranges::any_of(swarm.peers, planned) && std::ranges::all_of(swarm.peers, followed);
 }
 
+// The two slow peers back off and try again each by itself, so that both rest at once only by
+// chance: within these ten minutes in two seeds of three.
 TEST(Collaboration, who_rests_is_back_when_one_would_train_alone) {
     Swarm swarm(2);
     for (int i = 0; i < 4; ++i) swarm.add(64, impatient_model(elements_many), i < 2 ? 2e6 : 4e4);
