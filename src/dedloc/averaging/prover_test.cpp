@@ -1,5 +1,5 @@
-// Whole robust rounds of five members in virtual time: commitments, draw, rows, votes; and one that
-// lies, whose messages are changed on their way out.
+// The rules of a proof (prover.h) in whole robust rounds of five members in virtual time:
+// commitments, draw, rows, votes; and a member that lies, whose messages are changed on their way.
 
 #include <cstring>
 
