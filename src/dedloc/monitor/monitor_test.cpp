@@ -139,9 +139,63 @@ TEST(TerminalView, says_whose_line_is_slowest) {
     EXPECT_EQ(text().find("slowest line"), std::string::npos);
 }
 
+// The plan of a round that this peer led names whose line it waits for; what others planned it does
+// not know, and says what is known of all lines.
+TEST(TerminalView, says_whose_line_limits_a_round_that_this_peer_planned) {
+    RunModel model(run(), id(1), 1000);
+    std::vector<Status> statuses = {status(1, "host", 1, Phase::computing),
+                                    status(2, "slow", 1, Phase::computing)};
+    for (Status& each : statuses) each.upload_bytes_per_s = 1e6;
+    model.update(statuses, 1001);
+    model.add(event(1001,
+                    events::PlanMade{.predicted_s = 0.31,
+                                     .bottleneck = "upload",
+                                     .bottleneck_peer = id(2).text(),
+                                     .bottleneck_mbit = 8},
+                    "planned"));
+    const auto drawn = [&model] { return as_text(render(model.view(), 100, 20, {})); };
+    EXPECT_EQ(drawn().find("limit:"), std::string::npos) << "the round is not over";
+    model.add(event(1002, events::StepMade{}, "step made", 1));
+    EXPECT_NE(drawn().find("limit: slow's upload, 8 Mb/s; the newest round was planned to take "
+                           "0.31 s"),
+              std::string::npos)
+        << drawn();
+    model.add(event(1003, events::StepMade{}, "step made", 2));  // another peer led
+    EXPECT_EQ(drawn().find("limit:"), std::string::npos);
+    EXPECT_NE(drawn().find("slowest line: host, 8 Mb/s up"), std::string::npos) << drawn();
+}
+
+TEST(TerminalView, names_who_is_banned_for_what_and_marks_a_banned_peers_row) {
+    RunModel model(run(), id(1), 1000);
+    const std::vector<Status> statuses = {status(1, "host", 90, Phase::computing),
+                                          status(2, "mallory", 90, Phase::computing)};
+    Event order = event(
+        1001,
+        events::OrderGiven{
+            .order = "banned", .offence = "a wrong gradient", .evidence = std::string(64, 'b')},
+        "mallory is banned",
+        90);
+    order.peer = id(2);
+    model.add(order);
+    model.update(statuses, 1002);
+    const std::string text = as_text(render(model.view(), 100, 20, {}));
+    EXPECT_NE(text.find("banned: mallory at step 90: a wrong gradient (evidence bbbbbbbbbbbb)"),
+              std::string::npos)
+        << text;
+    const std::string row = text.substr(text.find("\n  mallory"));
+    EXPECT_NE(row.substr(0, row.find('\n', 1)).find("banned"), std::string::npos) << text;
+    RunView many = model.view();
+    many.bans.resize(12, many.bans.front());
+    EXPECT_NE(as_text(render(many, 100, 30, {})).find("10 more are banned"), std::string::npos);
+    EXPECT_NE(as_text(render(many, 100, 10, {})).find("12 peers are banned"), std::string::npos);
+}
+
 TEST(TerminalView, fits_any_size) {
     RunView view = busy_view();
     for (int i = 0; i < 100; ++i) view.peers.push_back(view.peers[1]);
+    view.protection = "protected: 100 peers at work";
+    view.bans.assign(5, "banned: mallory at step 90: a wrong gradient (evidence bbbbbbbbbbbb)");
+    view.limit = "limit: slow's upload, 8 Mb/s; the newest round was planned to take 0.31 s";
     for (std::size_t width = 1; width < 140; width += 3) {
         for (std::size_t height = 1; height < 60; height += 3) {
             const auto lines = render(view, width, height, {});
@@ -888,6 +942,9 @@ class Terminal {
         size.ws_row = static_cast<unsigned short>(height);
         EXPECT_EQ(ioctl(screen_, TIOCSWINSZ, &size), 0);
     }
+    void type(std::string_view keys) const {
+        EXPECT_EQ(write(reader_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+    }
     // Reads what came since it was read last.
     std::string read_all() {
         std::string text;
@@ -1047,6 +1104,31 @@ TEST(Screen, nothing_of_the_picture_is_left_behind_the_lines_that_are_said) {
     screen.say("first\nsecond\n");
     const std::string text = terminal.read_all();
     EXPECT_NE(text.find("first\x1b[K\nsecond\x1b[K\n\x1b[K\n"), std::string::npos) << text;
+}
+
+TEST(Screen, a_key_shows_the_legend_and_any_key_the_run_again) {
+    Terminal terminal(100, 30);
+    if (!terminal.is_there()) GTEST_SKIP() << no_terminals;
+    ScreenOptions options = in_place;
+    options.keys = terminal.descriptor();
+    Screen screen(terminal.descriptor(), options);
+    const auto shown = [&] {
+        screen.show(busy_view());
+        return terminal.read_all();
+    };
+    std::string text = shown();
+    EXPECT_NE(text.find("?: legend"), std::string::npos) << text;
+    terminal.type("x");
+    EXPECT_NE(shown().find("step 142"), std::string::npos);
+    terminal.type("?");
+    text = shown();
+    EXPECT_NE(text.find("what is shown"), std::string::npos) << text;
+    EXPECT_EQ(text.find("step 142"), std::string::npos);
+    EXPECT_NE(shown().find("what is shown"), std::string::npos) << "it stays";
+    terminal.type("q");
+    text = shown();
+    EXPECT_NE(text.find("step 142"), std::string::npos);
+    EXPECT_EQ(text.find("what is shown"), std::string::npos);
 }
 
 TEST(Screen, a_terminal_too_small_for_a_picture_gets_plain_lines) {

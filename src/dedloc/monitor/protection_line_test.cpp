@@ -60,6 +60,34 @@ TEST_F(ProtectionLineTest, tells_of_bans_and_of_checks) {
     EXPECT_EQ(line_.standing(names_), "protected: 4 peers at work; banned: bob");
 }
 
+TEST_F(ProtectionLineTest, has_a_line_for_each_ban_with_what_it_rests_on) {
+    const PeerId eve = security::toy_peer_id(2);
+    names_.set_name(bob_, "bob");
+    names_.set_name(eve, "eve");
+    const std::string digest(64, 'a');
+    happens(
+        events::OrderGiven{.order = "banned", .offence = "a wrong gradient", .evidence = digest},
+        bob_);
+    happens(events::OrderGiven{.order = "on probation"}, security::toy_peer_id(3));
+    happens(events::OrderGiven{.order = "eliminated"}, eve);
+    const std::vector<std::string> bans = line_.bans(names_);
+    ASSERT_EQ(bans.size(), 2u);
+    EXPECT_EQ(bans[0], "eliminated: eve at step 0");
+    EXPECT_EQ(bans[1], "banned: bob at step 0: a wrong gradient (evidence aaaaaaaaaaaa)");
+    EXPECT_TRUE(line_.has_banned(bob_));
+    happens(events::OrderEnded{.order = "banned"}, bob_);
+    EXPECT_FALSE(line_.has_banned(bob_));
+    EXPECT_EQ(line_.bans(names_).size(), 1u);
+}
+
+TEST_F(ProtectionLineTest, a_ban_of_ours_is_said_to_us_and_many_are_few_lines) {
+    happens(events::OrderGiven{.order = "banned", .about_us = 1}, bob_);
+    EXPECT_EQ(line_.bans(names_).front(), "banned: you at step 0");
+    for (std::uint64_t stranger = 2; stranger < 100; ++stranger)
+        happens(events::OrderGiven{.order = "banned"}, security::toy_peer_id(stranger));
+    EXPECT_EQ(line_.bans(names_).size(), ProtectionLine::bans_told_max);
+}
+
 TEST_F(ProtectionLineTest, stays_one_line_however_many_strangers_come) {
     step_with(4);
     for (std::uint64_t stranger = 2; stranger < 100; ++stranger)

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <utility>
 
 namespace dedloc::monitor {
 namespace {
@@ -144,8 +145,11 @@ RunModel::RunModel(const run::RunFile& run, PeerId us, WallSeconds started)
 
 void RunModel::add(const events::Event& event) {
     using namespace events;
-    if (const auto* step = event.as<StepMade>())
+    if (const auto* step = event.as<StepMade>()) {
         if (std::isfinite(step->loss) && event.step > 0) losses_[event.step] = step->loss;
+        plan_of_step_ = std::exchange(plan_, std::nullopt);
+    }
+    if (const auto* plan = event.as<PlanMade>()) plan_ = *plan;
     if (const auto* person = event.as<PersonSeen>())
         names_.set_person(event.peer.is_empty() ? us_ : event.peer, person->person);
     if (const auto* joined = event.as<PeerJoined>(); joined && joined->name)
@@ -302,13 +306,29 @@ void RunModel::update(std::vector<Status> statuses, WallSeconds now) {
     note_accuracy();
 }
 
+// The plan of the newest step is known to the peer that made it, which another one may be.
+std::string RunModel::limit() const {
+    if (!plan_of_step_ || !plan_of_step_->bottleneck_peer) return {};
+    const auto peer = PeerId::from_text(*plan_of_step_->bottleneck_peer);
+    if (!peer) return {};
+    std::string text =
+        fmt::format("limit: {}'s {}", names_.of(*peer), plan_of_step_->bottleneck.value_or("line"));
+    if (plan_of_step_->bottleneck_mbit)
+        text += fmt::format(", {:.3g} Mb/s", *plan_of_step_->bottleneck_mbit);
+    return text + fmt::format("; the newest round was planned to take {:.3g} s",
+                              plan_of_step_->predicted_s);
+}
+
 PeerView RunModel::view_of(const Status& status, double all_compute_per_s) const {
     return {.id = status.peer,
             .name = names_.of(status.peer),
             .is_us = !us_.is_empty() && status.peer == us_,
             .role = status.role,
-            .doing = doing_of(status, all_compute_per_s, target_),
+            .doing = protection_.has_banned(status.peer)
+                         ? "banned"
+                         : doing_of(status, all_compute_per_s, target_),
             .is_gone = false,
+            .is_banned = protection_.has_banned(status.peer),
             .samples_per_s = finite_or_zero(status.samples_per_s),
             .upload_bytes_per_s = finite_or_zero(status.upload_bytes_per_s),
             .download_bytes_per_s = finite_or_zero(status.download_bytes_per_s),
@@ -348,6 +368,8 @@ RunView RunModel::view() const {
     for (EventView& event : view.events) event.text = names_.in(event.text);
     view.protection = protection_.line(names_);
     view.protection_standing = protection_.standing(names_);
+    view.bans = protection_.bans(names_);
+    view.limit = limit();
 
     view.samples_total = samples_total_.value_or(0);
     const double all_compute_per_s = computed_per_s();

@@ -48,6 +48,7 @@ struct PeerView {
     membership::Role role = membership::Role::trainer;
     std::string doing;  // "computing 63 %", "averaging", "resting", "lost 3 s ago"
     bool is_gone = false;
+    bool is_banned = false;
     double samples_per_s = 0;
     double upload_bytes_per_s = 0;  // measured in rounds; 0: not yet
     double download_bytes_per_s = 0;
@@ -95,6 +96,8 @@ struct RunView {
     std::vector<std::string> more;    // lines under the peers, of an experts' grid
     std::string protection;           // of a robust run (protection_line.h), in one line
     std::string protection_standing;  // the part of it that seldom changes
+    std::vector<std::string> bans;    // each in words, the newest first
+    std::string limit;  // whose line limits the newest round, in words; empty: another one planned
 
     std::size_t live_peers() const;
     std::size_t state_hashes() const;  // different ones among live peers of the newest step
@@ -128,6 +131,7 @@ class RunModel {
     void note_samples(double samples);
     void note_loss();
     void note_accuracy();
+    std::string limit() const;
     double computed_per_s() const;
     double committed_per_s() const;
     double seconds_left(double samples_per_s) const;
@@ -152,6 +156,8 @@ class RunModel {
     std::map<std::uint64_t, double> losses_;  // step → mean loss
     events::PeerNames names_;                 // of all who were seen
     ProtectionLine protection_;
+    std::optional<events::PlanMade> plan_;          // since the last step
+    std::optional<events::PlanMade> plan_of_step_;  // of the last step; empty: another one planned
     std::deque<EventView> events_;
     std::uint64_t events_count_ = 0;
     std::map<PeerId, WallSeconds> failing_;  // of whom it was told a moment ago

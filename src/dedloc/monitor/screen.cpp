@@ -11,6 +11,7 @@
 
 #include "dedloc/base/log.h"
 #include "dedloc/base/log_sink.h"
+#include "dedloc/monitor/legend.h"
 
 namespace dedloc::monitor {
 namespace {
@@ -80,6 +81,7 @@ ScreenOptions screen_options_for(int descriptor, bool plain) {
     options.colored = options.in_place && !is_set("NO_COLOR");
     options.charset.unicode = locale_is_utf8();
     options.takes_log = options.in_place && isatty(STDERR_FILENO) == 1;
+    options.keys = options.in_place ? STDIN_FILENO : -1;
     return options;
 }
 
@@ -87,6 +89,7 @@ Screen::Screen(int descriptor, ScreenOptions options)
     : descriptor_(descriptor),
       own_descriptor_(open_without_waiting(descriptor)),
       options_(options),
+      keys_(options.keys),
       broken_(descriptor < 0) {}
 
 Screen::~Screen() {
@@ -206,8 +209,17 @@ void Screen::show(const RunView& view) {
         base::give_log_lines_to([this](std::string line) { keep_line(std::move(line)); });
     has_log_ = options_.takes_log;
     const std::string begin = resized ? std::string(clear_all) : up_to_picture(picture_);
-    picture_ = render(view, width_ - 1, height_ - 1, options_.charset);
+    look_at_keys();
+    const std::string_view hint = keys_.are_there() ? "?: legend" : "";
+    picture_ = shows_legend_ ? legend(width_ - 1, height_ - 1)
+                             : render(view, width_ - 1, height_ - 1, options_.charset, hint);
     draw(begin);
+}
+
+// Any key ends the legend: who does not know the keys gets back, too.
+void Screen::look_at_keys() {
+    for (const char key : keys_.take())
+        if (shows_legend_ || key == legend_key) shows_legend_ = !shows_legend_;
 }
 
 void Screen::say(std::string_view line) {
@@ -225,6 +237,7 @@ void Screen::leave_picture() {
     has_log_ = false;
     if (cursor_hidden_) unwritten_ += show_cursor;
     cursor_hidden_ = false;
+    keys_.close();
     picture_.clear();
 }
 

@@ -7,7 +7,8 @@
 //
 // A terminal that takes nothing (ssh while the lid is closed, text selected in a console) must not
 // stop who trains: pictures are left out until it takes the rest of the last one, and lines wait.
-// While there is a picture, log lines that would go to the same terminal are said above it.
+// While there is a picture, log lines that would go to the same terminal are said above it, and the
+// key `?` shows what the picture means (legend.h).
 //
 // A disk that is full costs the lines that it does not take, and those only.
 //
@@ -20,6 +21,7 @@
 #include <string>
 #include <string_view>
 
+#include "dedloc/monitor/keys.h"
 #include "dedloc/monitor/terminal_view.h"
 
 namespace dedloc::monitor {
@@ -38,6 +40,7 @@ struct ScreenOptions {
     Charset charset;
     bool silent = false;     // --json without a terminal view: say nothing
     bool takes_log = false;  // standard error is a terminal, too
+    int keys = -1;           // the terminal at which a person types; -1: none
 };
 
 // From the terminal behind `descriptor` and the environment (NO_COLOR, TERM, LC_ALL, LC_CTYPE,
@@ -72,11 +75,14 @@ class Screen {
     void draw(std::string_view begin);
     void drop_unwritten(int why);
     void leave_picture();
+    void look_at_keys();
 
     int descriptor_;
     int own_descriptor_;  // of the same terminal; there a write never waits. -1: none
     ScreenOptions options_;
     PlainProgress progress_;
+    Keys keys_;
+    bool shows_legend_ = false;
     std::vector<Line> picture_;
     std::size_t width_ = 0;
     std::size_t height_ = 0;

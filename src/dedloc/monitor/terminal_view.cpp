@@ -11,6 +11,8 @@ constexpr std::size_t events_shown_max = 6;
 constexpr std::size_t event_lines_max = 3;
 constexpr std::size_t bar_columns = 24;
 constexpr std::size_t sparkline_columns = 24;
+constexpr std::size_t bans_shown_max = 3;
+constexpr std::size_t roomy_height = 20;
 constexpr std::size_t doing_columns_least = 17;
 constexpr std::size_t doing_columns_most = 20;
 constexpr double speed_believed = 1e8;  // samples a second; a claim beyond it tells nothing
@@ -44,32 +46,6 @@ std::string repeat(std::string_view text, std::size_t count) {
     std::string out;
     for (std::size_t i = 0; i < count; ++i) out += text;
     return out;
-}
-
-std::size_t columns_of(const Line& line) {
-    std::size_t sum = 0;
-    for (const Span& span : line) sum += columns(span.text);
-    return sum;
-}
-
-Line cut_line(const Line& line, std::size_t width) {
-    Line out;
-    std::size_t used = 0;
-    for (const Span& span : line) {
-        if (used >= width) break;
-        out.push_back({base::cut_to_columns(span.text, width - used), span.ink});
-        used += columns(out.back().text);
-    }
-    return out;
-}
-
-// `line`, then `text` at the right edge if there is room; whether there was.
-bool put_right(Line& line, std::string text, std::size_t width, Ink ink) {
-    const std::size_t used = columns_of(line);
-    if (used + 2 + columns(text) > width) return false;
-    line.push_back({std::string(width - used - columns(text), ' '), Ink::plain});
-    line.push_back({std::move(text), ink});
-    return true;
 }
 
 void put_bar(Line& line, double fraction, Charset charset) {
@@ -210,7 +186,20 @@ Line peer_header(const Widths& widths) {
     return {{text, Ink::dim}};
 }
 
+// The newest bans have a few lines: the peers of a small screen come first.
+void put_bans(std::vector<Line>& lines, const RunView& view, std::size_t height) {
+    const std::size_t room = height < roomy_height ? 1 : bans_shown_max;
+    const std::size_t shown = view.bans.size() <= room ? view.bans.size() : room - 1;
+    for (std::size_t i = 0; i < shown; ++i) lines.push_back({{view.bans[i], Ink::red}});
+    if (shown < view.bans.size())
+        lines.push_back(
+            {{fmt::format(
+                  "{}{} banned", view.bans.size() - shown, shown > 0 ? " more are" : " peers are"),
+              Ink::red}});
+}
+
 Ink ink_of_doing(const PeerView& peer) {
+    if (peer.is_banned) return Ink::red;
     if (peer.is_gone) return peer.doing.starts_with("lost") ? Ink::red : Ink::dim;
     if (peer.doing.starts_with("download") || peer.doing.starts_with("left out"))
         return Ink::yellow;
@@ -262,34 +251,20 @@ std::vector<const PeerView*> most_telling(const std::vector<PeerView>& peers, st
     return chosen;
 }
 
-void put_peers(std::vector<Line>& lines, const RunView& view, std::size_t width, std::size_t room) {
+void put_peers(std::vector<Line>& lines,
+               const RunView& view,
+               std::size_t width,
+               std::size_t room,
+               std::string_view hint) {
     const Widths widths = widths_for(view, width);
     lines.push_back(peer_header(widths));
+    if (!hint.empty()) put_right(lines.back(), std::string(hint), width, Ink::dim);
     const std::size_t shown = view.peers.size() <= room ? view.peers.size() : room - 1;
     for (const PeerView* peer : most_telling(view.peers, shown))
         lines.push_back(peer_line(*peer, widths));
     if (shown < view.peers.size())
         lines.push_back(
             {{fmt::format("  and {} more peers", view.peers.size() - shown), Ink::dim}});
-}
-
-// Words on lines of at most `width` columns. Where they are too many the last line ends with "~".
-std::vector<std::string> wrapped(std::string_view text, std::size_t width, std::size_t lines_max) {
-    std::vector<std::string> lines;
-    std::string line;
-    while (!text.empty()) {
-        const std::size_t end = std::min(text.find(' '), text.size());
-        const std::string_view word = text.substr(0, end);
-        const bool fits = line.empty() || columns(line) + 1 + columns(word) <= width;
-        if (!fits && lines.size() + 1 == lines_max) break;
-        if (!fits) lines.push_back(std::exchange(line, {}));
-        if (!line.empty()) line += ' ';
-        line += word;
-        text.remove_prefix(std::min(end + 1, text.size()));
-    }
-    if (!text.empty()) line += " " + std::string(text);
-    lines.push_back(base::cut_to_columns(line, width));
-    return lines;
 }
 
 // A sentence that is cut at the screen's edge loses its second half, which says what to do.
@@ -340,32 +315,13 @@ void put_events(std::vector<Line>& lines,
         lines.insert(lines.end(), events[first].begin(), events[first].end());
 }
 
-std::string_view code_of(Ink ink) {
-    switch (ink) {
-        case Ink::bold:
-            return "\x1b[1m";
-        case Ink::dim:
-            return "\x1b[2m";
-        case Ink::green:
-            return "\x1b[32m";
-        case Ink::red:
-            return "\x1b[31m";
-        case Ink::yellow:
-            return "\x1b[33m";
-        case Ink::cyan:
-            return "\x1b[36m";
-        case Ink::plain:
-            break;
-    }
-    return {};
-}
-
 }  // namespace
 
 std::vector<Line> render(const RunView& view,
                          std::size_t width,
                          std::size_t height,
-                         Charset charset) {
+                         Charset charset,
+                         std::string_view hint) {
     width = std::clamp(width, view_width_min, view_width_max);
     height = std::max(height, view_height_min);
     std::vector<Line> lines{
@@ -374,8 +330,9 @@ std::vector<Line> render(const RunView& view,
         loss_line(view, charset),
     };
     if (!view.protection.empty()) lines.push_back({{view.protection}});
-    // The slowest line stands where a blank line was: no peer's line is lost to it.
-    lines.push_back({{slowest_line(view), Ink::dim}});
+    put_bans(lines, view, height);
+    // The limit of a round stands where a blank line was: no peer's line is lost to it.
+    lines.push_back({{view.limit.empty() ? slowest_line(view) : view.limit, Ink::dim}});
     // Peers first; events take what is left, but at least two lines where there is room.
     const std::size_t free = height - lines.size() - 2;  // header of peers, blank before events
     const auto events = shown_events(view, width);
@@ -383,7 +340,7 @@ std::vector<Line> render(const RunView& view,
         events.empty() ? 0 : events.back().size() + (events.size() > 1 ? 1 : 0);
     const std::size_t below = events_min + (view.more.empty() ? 0 : view.more.size() + 1);
     const std::size_t peers_room = free > below + 1 ? free - below : 1;
-    put_peers(lines, view, width, peers_room);
+    put_peers(lines, view, width, peers_room, hint);
     if (!view.more.empty() && lines.size() + 2 < height) {
         lines.push_back({});
         // The first tells most.
@@ -397,18 +354,6 @@ std::vector<Line> render(const RunView& view,
     }
     for (Line& line : lines) line = cut_line(line, width);
     return lines;
-}
-
-std::string to_text(const Line& line, bool colored) {
-    std::string out;
-    for (const Span& span : line) {
-        const std::string_view code = colored ? code_of(span.ink) : std::string_view();
-        if (!code.empty()) out += code;
-        out += span.text;
-        if (!code.empty()) out += "\x1b[0m";
-    }
-    if (!colored) out.erase(out.find_last_not_of(' ') + 1);
-    return out;
 }
 
 std::vector<std::string> plain_lines(const RunView& view, PlainProgress& seen) {

@@ -18,37 +18,22 @@
 #include <string_view>
 #include <vector>
 
-#include "dedloc/base/columns.h"
+#include "dedloc/monitor/lines.h"
 #include "dedloc/monitor/run_view.h"
 
 namespace dedloc::monitor {
-
-using base::columns;
 
 inline constexpr std::size_t view_width_min = 40;
 inline constexpr std::size_t view_width_max = 110;  // wider lines are harder to read
 inline constexpr std::size_t view_height_min = 8;
 
-enum class Ink { plain, bold, dim, green, red, yellow, cyan };
-
-struct Span {
-    std::string text;
-    Ink ink = Ink::plain;
-};
-using Line = std::vector<Span>;
-
-struct Charset {
-    bool unicode = true;  // else bars and sparkline in ASCII
-};
-
-// At most `height` lines of at most `width` columns (never narrower than view_width_min).
+// At most `height` lines of at most `width` columns (never narrower than view_width_min). `hint`
+// stands at the right above the peers, where there is room.
 std::vector<Line> render(const RunView& view,
                          std::size_t width,
                          std::size_t height,
-                         Charset charset);
-
-// With the escape sequences of ECMA-48 colours, or without.
-std::string to_text(const Line& line, bool colored);
+                         Charset charset,
+                         std::string_view hint = {});
 
 // For pipes and logs: what is new since `seen` was printed, a line a step and a line an event,
 // unless it was said already.

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "dedloc/monitor/keys.h"
+
 namespace dedloc::peer {
 namespace {
 
@@ -36,13 +38,14 @@ void on_signal(int signal) {
     if (!is_first && (signal == SIGHUP || now - first < one_interrupt_ns)) return;
     interrupts_seen.fetch_add(1, std::memory_order_relaxed);
     if (is_first || !force_on_second.load(std::memory_order_relaxed)) return;
-    // Give the cursor back and go. Votes and counters on disk are durable before they are used, so
-    // nothing is lost but unfinished work.
+    // The terminal has its cursor and its modes back. Votes and counters on disk are durable before
+    // they are used, so nothing is lost but unfinished work.
     static constexpr char show_cursor[] = "\x1b[?25h";
     if (::isatty(STDOUT_FILENO) == 1) {
         const ssize_t ignored = ::write(STDOUT_FILENO, show_cursor, sizeof show_cursor - 1);
         (void)ignored;
     }
+    monitor::give_terminal_back();
     ::_exit(130);
 }
 
