@@ -29,6 +29,35 @@ class Publish(ProcessTest):
         done = self.dedloc("eval", str(public / "latest"), "--json")
         self.assertEqual(done.returncode, harness.OK, done.stderr)
 
+    def test_the_state_of_a_moment_is_published_when_asked_for(self) -> None:
+        public = self.folder / "public"
+        host = self.running_host(
+            self.write("run.toml", run_text(gradient_ms=50, checkpoint_every=0)),
+            more=("--publish", str(public)))
+        self.until_step(3, host)
+        self.assertFalse(public.exists())
+        done = self.dedloc("publish", str(host.directory))
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        self.assertIn("published", done.stdout)
+        self.until("it is told", lambda: host.events("published"))
+        self.assertIn("published the state of step", host.events("published")[0]["text"])
+        first = (public / "latest").resolve()
+        self.assertTrue((first / "checkpoint.json").exists())
+        self.assertEqual(first.name, host.checkpoints()[-1].name)
+        self.until_step(host.step() + 2, host)
+        again = self.dedloc("publish", str(host.directory), "--json")
+        self.assertEqual(again.returncode, harness.OK, again.stderr)
+        self.until("a newer one", lambda: (public / "latest").resolve() != first)
+        done = self.dedloc("eval", str(public / "latest"), "--json")
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+
+    def test_a_peer_without_a_place_to_publish_says_how_to_give_it_one(self) -> None:
+        host = self.running_host(self.write("run.toml", run_text(gradient_ms=50)))
+        refused = self.dedloc("publish", str(host.directory))
+        self.assertEqual(refused.returncode, harness.BAD_INPUT)
+        self.expect_sentence(refused.stderr, "--publish FOLDER")
+        self.assertEqual(host.events("published"), [])
+
     def test_a_hook_that_fails_or_hangs_costs_the_training_nothing(self) -> None:
         run = self.write("run.toml", run_text(gradient_ms=50, steps=12, checkpoint_every=2))
         failing = self.host(run, name="failing",

@@ -298,11 +298,25 @@ class Actions(ProcessTest):
         self.assertEqual(nobody.returncode, harness.UNREACHABLE)
         self.expect_sentence(nobody.stderr, "no peer is running")
 
+    def test_publishing_is_an_action_of_a_peer_that_has_a_place_for_it(self) -> None:
+        run = self.write("run.toml", run_text())
+        told = self.folder / "told"
+        host = self.running_host(run, more=("--web", "0", "--on-checkpoint", f"echo $2 >> {told}"))
+        page = page_of(self, host)
+        self.assertIn("publish", page.json("run")["may"])
+        refused = page.ask("POST", "/api/publish", token=False, body="{}")
+        self.assertEqual((refused[0], told.exists()), (401, False))
+        self.assertEqual(page.act("publish"), {"ok": True})
+        self.until("it is told", lambda: host.events("published"))
+        self.assertIn("published the state of step " + told.read_text().strip(),
+                      [event["text"] for event in host.events("published")])
+
     def test_an_organiser_invites_and_revokes(self) -> None:
         host = self.running_host(self.write("run.toml", run_text()),
                                  more=("--web", "0", "--admit", "list"))
         page = page_of(self, host)
         self.assertIn("invite", page.json("run")["may"])
+        self.assertNotIn("publish", page.json("run")["may"])  # it was given no place
         text = page.act("invite", name="Anna")["text"]
         guest = self.join(text, "guest")
         self.until_shared_steps(host.step() + 2, host, guest)

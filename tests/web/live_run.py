@@ -73,8 +73,10 @@ class LiveRun:
     def begin(self) -> None:
         path = self.folder / "run.toml"
         path.write_text(RUN)
+        self.public = self.folder / "public"
         self.host = harness.Peer(self, ["host", str(path), "--admit", "list", "--name", ANNA,
-                                        "--web", "0"], self.folder / "host")
+                                        "--publish", str(self.public), "--web", "0"],
+                                 self.folder / "host")
         self.until("the host's string", self.host.join_string)
         self.address, self.token = self.until("the page's address", self.page_address)
         for name in (OMAR, MARKUP):

@@ -304,7 +304,7 @@ struct WatchOptions {
 int run_watch(const WatchOptions& options);
 
 struct ControlOptions {
-    std::string action;     // pause, resume, limit
+    std::string action;     // pause, resume, limit, publish
     std::string directory;  // of the peer; empty: the only one that runs here
     peer::CapOptions caps;  // limit
     bool json = false;

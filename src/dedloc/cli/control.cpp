@@ -1,5 +1,5 @@
-// dedloc pause, resume and limit: what a user asks of a peer that runs on this machine, by a file
-// in its folder (peer/peer_control.h).
+// dedloc pause, resume, limit and publish: what a user asks of a peer that runs on this machine, by
+// a file in its folder (peer/peer_control.h).
 
 #include <nlohmann/json.hpp>
 
@@ -33,6 +33,9 @@ peer::Outcome<std::string> folder_meant(const std::string& directory) {
 std::string what_was_done(const ControlOptions& options) {
     if (options.action == "pause") return "paused: it computes nothing until `dedloc resume`";
     if (options.action == "resume") return "resumed: it computes again";
+    if (options.action == "publish")
+        return "its newest state is saved, and then published; `published` in its event log says "
+               "when that is done";
     return "its caps are changed; they hold within a second, until it ends";
 }
 

@@ -76,6 +76,7 @@ constexpr CommandHelp help_table[] = {
     {"limit",
      take_part,
      {"dedloc limit --max-up 5", "dedloc limit dedloc-peer-1 --max-up off --max-down off"}},
+    {"publish", organise, {"dedloc publish", "dedloc publish dedloc-peer-1"}},
     {"report",
      look,
      {"dedloc report dedloc-peer-1", "dedloc report dedloc-peer-1 --to pages --every 24h"}},

@@ -21,6 +21,7 @@ struct PeopleOptions {
     ControlOptions pause;
     ControlOptions resume;
     ControlOptions limit;
+    ControlOptions publish;
     ReplayOptions replay;
     FineTuneOptions finetune;
     ServiceOptions service;

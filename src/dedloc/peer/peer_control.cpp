@@ -1,5 +1,7 @@
 #include "dedloc/peer/peer_control.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -35,9 +37,10 @@ Result<ControlRequest> parse_control_request(std::string_view text) {
     };
     if (!json.is_object()) return make_error(ErrorKind::bad_input, "no JSON object is asked");
     ControlRequest request{.action = word("action"), .up = word("up"), .down = word("down")};
-    if (request.action != "pause" && request.action != "resume" && request.action != "limit")
+    constexpr std::array<std::string_view, 4> known{"pause", "resume", "limit", "publish"};
+    if (std::ranges::find(known, request.action) == known.end())
         return make_error(ErrorKind::bad_input,
-                          "a peer can be asked to pause, resume or limit, not '{}'",
+                          "a peer can be asked to pause, resume, limit or publish, not '{}'",
                           request.action);
     return request;
 }

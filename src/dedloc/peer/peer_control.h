@@ -1,6 +1,6 @@
-// PeerControl: what a user asks of a peer that runs: that it pauses, goes on, or keeps to other
-// caps. The web page asks by ask(); a command on this machine by a file in the peer's folder, which
-// only its user can write:
+// PeerControl: what a user asks of a peer that runs: that it pauses, goes on, keeps to other caps,
+// or publishes its state. The web page asks by ask(); a command on this machine by a file in the
+// peer's folder, which only its user can write:
 //
 //   control/<name>       a JSON object: {"action":"limit","up":"5","down":"off"}
 //   control/<name>.no    why it was refused
@@ -28,7 +28,7 @@ inline constexpr std::size_t control_bytes_max = 1024;
 inline constexpr std::size_t controls_at_once_max = 16;
 
 struct ControlRequest {
-    std::string action;  // pause, resume, limit
+    std::string action;  // pause, resume, limit, publish
     std::string up;      // limit: as --max-up takes it
     std::string down;
 };

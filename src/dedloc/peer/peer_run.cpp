@@ -436,6 +436,11 @@ web::Actions PeerRun::web_actions() {
             const runtime::LineCaps caps = input_.opened.caps->at(wall_seconds());
             return Json{{"caps", {{"up_mbit", caps.up * 8e-6}, {"down_mbit", caps.down * 8e-6}}}};
         };
+    if (states_.hook().wanted())
+        actions["publish"] = [this](const Json&) -> Result<Json> {
+            DEDLOC_TRY_VOID(control_.ask({.action = "publish", .up = {}, .down = {}}));
+            return Json::object();
+        };
     if (!input_.issuer) return actions;
     const std::string directory = input_.opened.directory;
     actions["invite"] = [directory, text_in](const Json& body) -> Result<Json> {
@@ -490,6 +495,7 @@ std::optional<Failure> PeerRun::watch_notices() {
 
 // Another thread or a command asks for it; the main thread carries it out.
 Ok PeerRun::carry_out(const ControlRequest& request) {
+    if (request.action == "publish") return states_.ask_to_publish();
     if (request.action == "limit") {
         if (!input_.opened.caps)
             return make_error(ErrorKind::bad_input, "the caps of this peer cannot be changed");

@@ -49,11 +49,32 @@ void SavedStates::save(Snapshot snapshot) {
     }
     problem_.clear();
     newest_ = folder_ + "/" + saved->name;
-    hook_.saved(newest_, saved->step, saved->root.hex());
+    newest_root_ = saved->root.hex();
+    hook_.saved(newest_, saved->step, newest_root_);
     tell_(events::CheckpointSaved{}, fmt::format("saved the state of step {}", saved->step));
 }
 
+Ok SavedStates::ask_to_publish() {
+    if (!hook_.wanted())
+        return make_error(ErrorKind::bad_input,
+                          "this peer has nowhere to publish: start it with --publish FOLDER, or "
+                          "with --on-checkpoint COMMAND");
+    is_to_publish_ = true;
+    return {};
+}
+
+// A state that is saved already is published once more: its copy may be gone, or its hook have
+// failed.
+void SavedStates::publish() {
+    const Snapshot snapshot = service_.collaboration().state();
+    if (saver_.has_saved(snapshot) && problem_.empty())
+        hook_.saved(newest_, snapshot->step(), newest_root_);
+    else
+        save(snapshot);
+}
+
 void SavedStates::save_if_due() {
+    if (std::exchange(is_to_publish_, false)) publish();
     Snapshot snapshot = due_.take();
     if (!snapshot || snapshot->step() <= saver_.step()) snapshot = service_.collaboration().state();
     if (saver_.is_due(*snapshot)) save(std::move(snapshot));

@@ -34,7 +34,11 @@ class SavedStates {
     }
     std::uint64_t step() const { return saver_.step(); }  // of the last try, or where it began
 
+    // A state is saved where one is due, or asked for.
     void save_if_due();
+    // The newest state is to be saved, and handed to the hook, with the next look. Errors:
+    // bad_input: there is no hook.
+    Ok ask_to_publish();
     // The last one; not twice.
     void save_last(const Snapshot& state);
     // The newest one's folder; empty: none was saved.
@@ -45,6 +49,7 @@ class SavedStates {
 
   private:
     void save(Snapshot snapshot);
+    void publish();
 
     const collab::CollaborationService& service_;
     std::string folder_;
@@ -54,6 +59,8 @@ class SavedStates {
     train::DueState due_;
     CheckpointHook hook_;
     std::string newest_;
+    std::string newest_root_;  // its hash
+    bool is_to_publish_ = false;
     std::string problem_;
 };
 

@@ -2,7 +2,7 @@
 
 import { by, make, setText, show } from "./dom.js";
 import { number } from "./format.js";
-import { listen, store } from "./store.js";
+import { listen, store, touch } from "./store.js";
 import { act } from "./stream.js";
 
 const answer = () => make("output", {});
@@ -86,6 +86,52 @@ async function limit(event) {
   const told = await act("api/limit", { up_mbit: capOf(up), down_mbit: capOf(down) });
   tell(limit_answer, told, capWords(told.caps ?? {}));
 }
+
+// ---- publishing ---------------------------------------------------------------------------------
+
+const publish_answer = answer();
+let waits_since = null; // the newest event when publishing was asked for
+
+const publish_box = make(
+  "form",
+  { onsubmit: publish },
+  make("h3", {}, "Publish the model"),
+  make(
+    "p",
+    { class: "soft" },
+    "The newest state is saved and goes where this peer was told to publish, between the " +
+      "checkpoints that go there by themselves.",
+  ),
+  make("button", { id: "publish" }, "Publish now"),
+  publish_answer,
+);
+
+async function publish(event) {
+  event.preventDefault();
+  const yes = await sure(
+    "Publish the model as it is now?",
+    "Whoever can read what this peer publishes can take it, and keep it.",
+    "Publish",
+  );
+  if (!yes) return;
+  const before = store.last_event;
+  const told = await act("api/publish");
+  tell(publish_answer, told, "Under way: the newest state is saved, then published.");
+  waits_since = told.ok === false ? null : before;
+  touch("events"); // what was asked for may have happened meanwhile
+}
+
+const is_end_of_publishing = ({ kind }) => kind === "published" || kind === "publish_failed";
+
+listen(["events"], () => {
+  if (waits_since === null) return;
+  const end = store.told.list.find((one) => one.number > waits_since && is_end_of_publishing(one));
+  if (!end) return;
+  waits_since = null;
+  const failed = end.kind === "publish_failed";
+  tell(publish_answer, failed ? { ok: false, error: end.text } : {}, end.text);
+  setText(by("said"), end.text);
+});
 
 // ---- people -------------------------------------------------------------------------------------
 
@@ -176,6 +222,7 @@ export async function revoke(person) {
 const boxes = [
   ["pause", pause_box],
   ["limit", limit_form],
+  ["publish", publish_box],
   ["invite", invite_form],
   ["revoke", revoke_form],
 ];
