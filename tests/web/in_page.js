@@ -58,6 +58,23 @@ const inPage = {
   },
   people: async () =>
     Object.fromEntries((await store()).ledger.people.map((one) => [one.name, one.samples])),
+  // {name: [seconds, as the table of contributions words them]}.
+  attended: async () => {
+    const { ledger } = await store();
+    const { duration } = await import(`${root}/format.js`);
+    return Object.fromEntries(
+      ledger.people.map(({ name, attended_s }) => [name, [attended_s, duration(attended_s)]]),
+    );
+  },
+  // The words of a table's column, by the row's first cell.
+  column(table, title) {
+    return Object.fromEntries(
+      all(`${table} tbody tr`).map((row) => [
+        row.querySelector("bdi").textContent,
+        row.querySelector(`[data-label="${title}"]`).textContent,
+      ]),
+    );
+  },
   points: async (name) =>
     ((await store()).series.get(name)?.points ?? []).map(([, step, value]) => [step, value]),
   lanes: () =>

@@ -114,6 +114,33 @@ class Page(unittest.TestCase):
         self.assertGreaterEqual(samples, self.run_.log("step")[5]["fields"]["samples_total"])
         self.assertEqual(self.browser.ask("count", "#people-table tbody tr"), len(people))
 
+    def test_06_the_limit_is_that_of_a_plan_in_the_log(self) -> None:
+        words = self.browser.until("whose line limits a round that this peer planned", lambda: (
+            told := self.browser.text("#limit")) and "averaging planned" in told and told, 60)
+        names = {peer["id"]: peer["name"] for peer in self.ask_peer("peers")["peers"]}
+        plans = [event["fields"] for event in self.run_.log("plan")]
+        said = {(f"waits for the {plan['bottleneck']} of {names[plan['bottleneck_peer']]}")
+                for plan in plans if plan.get("bottleneck_peer") in names}
+        self.assertTrue(any(each in words for each in said), (words, said))
+
+    def test_07_who_took_part_for_how_long_is_what_certificates_say(self) -> None:
+        def report() -> dict[str, float]:
+            done = self.run_.dedloc("report", str(self.run_.host.directory), "--json")
+            return {one["name"]: one["device_seconds"]
+                    for one in json.loads(done.stdout)["persons"]}
+
+        def page() -> dict[str, float]:
+            return {name: told[0] for name, told in self.browser.ask("attended").items()}
+
+        def reaches(now: dict[str, float], least: dict[str, float]) -> bool:
+            return all(now.get(name, 0) >= seconds - 0.01 for name, seconds in least.items())
+
+        before = report()
+        self.assertIn(live_run.ANNA, before)
+        told = self.browser.until("the page is as far", lambda: (
+            now := page()) and reaches(now, before) and now)
+        self.run_.until("so is the report, then", lambda: reaches(report(), told))
+
     # ---- what happens to peers ------------------------------------------------------------------
 
     def test_10_names_of_all_scripts_are_words_and_nothing_else(self) -> None:
@@ -201,7 +228,8 @@ class Page(unittest.TestCase):
                 self.take_pictures(look)
 
     def take_pictures(self, look: str) -> None:
-        for part in ("overview", "measures", "rounds", "peers", "traffic", "advice", "events"):
+        for part in ("overview", "measures", "rounds", "peers", "traffic", "people", "advice",
+                     "control", "events"):
             self.browser.ask("scrollTo", f"#{part}")
             self.browser.ask("wait", 700)
             self.browser.picture(pictures / f"web-{look}-{part}.png")
@@ -285,6 +313,20 @@ class Page(unittest.TestCase):
         self.browser.until("the question", lambda: "José" in self.browser.text("#sure-title"))
         self.browser.click("#sure-yes")
         self.browser.until("the answer", lambda: "taken back" in self.browser.text("#control"))
+
+    def test_44_the_model_is_published_after_a_question(self) -> None:
+        self.assertFalse(self.run_.public.exists())
+        self.browser.click("#publish")
+        self.browser.until("the question", lambda: "Publish" in self.browser.text("#sure-title"))
+        self.browser.click("#sure-yes")
+        self.browser.until("the answer", lambda: "published the state of step" in
+                           self.browser.text("#control"))
+        published = (self.run_.public / "latest").resolve()
+        self.assertTrue((published / "checkpoint.json").is_file())
+        self.assertEqual(published.name, self.run_.host.checkpoints()[-1].name)
+        if pictures:
+            self.browser.ask("scrollTo", "#control")
+            self.browser.picture(pictures / "web-light-control.png")
 
     def answer_to(self, method: str, path: str, body: str | None, headers: dict) -> int:
         connection = http.client.HTTPConnection(self.run_.address, timeout=10)
@@ -394,8 +436,14 @@ class Page(unittest.TestCase):
             self.assertEqual(loss, steps[step]["loss"])
         # The samples' authors: what `dedloc report` reads from the certificates.
         done = self.run_.dedloc("report", str(self.run_.host.directory), "--json")
-        persons = {one["name"]: one["samples"] for one in json.loads(done.stdout)["persons"]}
+        report = json.loads(done.stdout)["persons"]
+        persons = {one["name"]: one["samples"] for one in report}
         self.assertEqual(self.browser.ask("people"), persons)
+        attended = self.browser.ask("attended")
+        for one in report:
+            self.assertAlmostEqual(attended[one["name"]][0], one["device_seconds"], places=3)
+        shown = self.browser.ask("column", "#people-table", "Took part")
+        self.assertEqual(shown, {name: words for name, (_, words) in attended.items()})
 
     def test_81_a_saved_page_has_them_without_a_server(self) -> None:
         self.browser.read_logs()
@@ -411,6 +459,7 @@ class Page(unittest.TestCase):
         self.assertTrue(self.browser.ask("people"))
         self.assertEqual(self.browser.ask("texts", "#pictures pre"),
                          ["كان يا ما كان", "Once upon <b>a time"])
+        self.assertEqual(set(self.browser.ask("attended")), set(self.browser.ask("people")))
         for part in ("#control", "#replay", "#pause"):
             self.assertFalse(self.browser.ask("shown", part))
         if pictures:

@@ -18,67 +18,20 @@ constexpr std::size_t rows_shown = 20;
 constexpr std::size_t person_columns = 24;
 constexpr double day_seconds = 86'400;
 
-struct Session {
-    WallSeconds begin = 0;
-    WallSeconds end = 0;
-};
-
-struct Device {
-    std::vector<Session> sessions;
-    double samples = 0;
-
-    void contributed(WallSeconds since, WallSeconds time, double count, WallSeconds gap) {
-        samples += count;
-        if (sessions.empty() || time - sessions.back().end > gap)
-            sessions.push_back({std::max(since, time - session_gap), time});
-        sessions.back().end = time;
-    }
-};
-
-double length(const Session& session) {
-    return std::max(session.end - session.begin, session_least);
-}
-
-using Devices = std::map<PeerId, Device>;
-
-// Steps that take longer than session_gap would each be a session of their own.
-WallSeconds gap_of(const std::vector<CertifiedStep>& steps) {
-    if (steps.size() < 2) return session_gap;
-    std::vector<WallSeconds> intervals;
-    for (std::size_t i = 1; i < steps.size(); ++i)
-        intervals.push_back(steps[i].time - steps[i - 1].time);
-    const auto middle = intervals.begin() + static_cast<std::ptrdiff_t>(intervals.size() / 2);
-    std::ranges::nth_element(intervals, middle);
-    return std::max(session_gap, session_gap_steps * *middle);
-}
-
-Devices devices_of(const std::vector<CertifiedStep>& steps) {
-    Devices devices;
-    const WallSeconds gap = gap_of(steps);
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-        // The samples in a step were computed since the one before it.
-        const WallSeconds since = i == 0 ? steps[i].time - session_least : steps[i - 1].time;
-        for (const CertifiedStep::Share& share : steps[i].shares)
-            if (share.samples > 0)
-                devices[share.peer].contributed(since, steps[i].time, share.samples, gap);
-    }
-    return devices;
-}
-
-void add_person(PersonReport& person, const Device& device) {
+void add_person(PersonReport& person, const DeviceTimes& device) {
     if (person.devices++ == 0) {
-        person.first_seen = device.sessions.front().begin;
-        person.last_seen = device.sessions.back().end;
+        person.first_seen = device.first_seen;
+        person.last_seen = device.last_seen;
     }
-    person.sessions += device.sessions.size();
+    person.sessions += device.sessions;
     person.samples += device.samples;
-    for (const Session& session : device.sessions) person.device_seconds += length(session);
-    person.first_seen = std::min(person.first_seen, device.sessions.front().begin);
-    person.last_seen = std::max(person.last_seen, device.sessions.back().end);
+    person.device_seconds += device.seconds;
+    person.first_seen = std::min(person.first_seen, device.first_seen);
+    person.last_seen = std::max(person.last_seen, device.last_seen);
 }
 
 void add_persons(Participation& report,
-                 const Devices& devices,
+                 const std::map<PeerId, DeviceTimes>& devices,
                  const std::map<PeerId, std::string>& names) {
     std::map<std::string, PersonReport> persons;
     double session_seconds = 0;
@@ -88,12 +41,10 @@ void add_persons(Participation& report,
         PersonReport& person = persons[name];
         person.name = std::move(name);
         add_person(person, device);
-        for (const Session& session : device.sessions) {
-            session_seconds += length(session);
-            report.session_longest_seconds =
-                std::max(report.session_longest_seconds, length(session));
-        }
-        report.sessions += device.sessions.size();
+        session_seconds += device.seconds;
+        report.session_longest_seconds =
+            std::max(report.session_longest_seconds, device.longest_seconds);
+        report.sessions += device.sessions;
     }
     report.devices = devices.size();
     if (report.sessions > 0)
@@ -152,7 +103,9 @@ Participation participation_of(const std::vector<CertifiedStep>& steps,
     report.steps = steps.size();
     report.begin = steps.front().time;
     report.end = steps.back().time;
-    add_persons(report, devices_of(steps), persons);
+    Attendance attendance;
+    for (const CertifiedStep& step : steps) attendance.add(step);
+    add_persons(report, attendance.devices(), persons);
     for (const PersonReport& person : report.persons) report.samples += person.samples;
     report.participation_median_seconds = median_participation(report.persons);
     add_curve(report, steps);

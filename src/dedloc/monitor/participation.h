@@ -5,8 +5,7 @@
 // what peers tell of themselves but their names.
 //
 //   device    a PeerId                     person   whoever its name or token says; else the device
-//   session   contributions of one device that follow each other within session_gap, or within
-//             session_gap_steps of the run's usual steps, where that is longer
+//   session   contributions of one device that follow each other closely (attendance.h)
 //
 // Source: the report of the sahajBERT run (DeDLOC, section 4 and its appendix): people, devices,
 // sessions, their mean and longest, median participation. Cost: O(n log n) in the contributions.
@@ -21,26 +20,11 @@
 
 #include "dedloc/base/peer_id.h"
 #include "dedloc/base/time.h"
+#include "dedloc/monitor/attendance.h"
 
 namespace dedloc::monitor {
 
-inline constexpr WallSeconds session_gap = 600;
-inline constexpr double session_gap_steps = 3;
-// A contribution was computed for at least so long before its step was made, when nothing else is
-// known of it: a session of one step is no moment.
-inline constexpr WallSeconds session_least = 1;
 inline constexpr std::size_t curve_points_max = 400;  // of what is drawn
-
-struct CertifiedStep {
-    struct Share {
-        PeerId peer;
-        double samples = 0;  // of it that are in the step
-    };
-    std::uint64_t step = 0;
-    WallSeconds time = 0;
-    std::optional<double> loss{};  // of what the peer that kept the log handed in
-    std::vector<Share> shares;
-};
 
 struct PersonReport {
     std::string name;

@@ -91,6 +91,22 @@ Json progress_of(const RunStore::State& state) {
         {"state_hashes", view.state_hashes()}};
 }
 
+Json optional_number(const std::optional<double>& value) {
+    return value ? number_or_null(*value) : Json(nullptr);
+}
+
+// The newest round's plan says whose line it waits for; null: another peer made the plan, or
+// nothing travels.
+Json limit_of(const RunStore::State& state) {
+    const events::PlanMade* plan = state.newest_plan();
+    if (plan == nullptr || !plan->bottleneck_peer) return nullptr;
+    return {{"step", state.rounds.back().step.step},
+            {"peer", *plan->bottleneck_peer},
+            {"what", plan->bottleneck.value_or("link")},
+            {"mbit", optional_number(plan->bottleneck_mbit)},
+            {"predicted_s", number_or_null(plan->predicted_s)}};
+}
+
 Json facts_of(const RunFacts& facts) {
     const run::RunFile& run = facts.run;
     return {{"name", base::printable(run.name, monitor::view_text_bytes_max)},
@@ -157,6 +173,7 @@ Json peer_of(const RunStore::State& state,
     const bool computes = status && status->is_training() && view.computed_per_s > 0;
     json["share"] = computes ? number_or_null(peer.samples_per_s / view.computed_per_s) : Json(0.0);
     json["committed_samples"] = certified_of(state, peer.id);
+    json["attended_s"] = state.seconds_of(peer.id);
     json["round_trip_s"] = number_or_null(peer.round_trip_s);
     json["upload_bytes_per_s"] = number_or_null(peer.upload_bytes_per_s);
     json["download_bytes_per_s"] = number_or_null(peer.download_bytes_per_s);
@@ -183,6 +200,7 @@ Json noted_peer_of(const RunStore::State& state, const PeerId& peer, const PeerN
               {"samples_per_s", nullptr},
               {"share", 0.0},
               {"committed_samples", certified_of(state, peer)},
+              {"attended_s", state.seconds_of(peer)},
               {"round_trip_s", nullptr},
               {"upload_bytes_per_s", 0.0},
               {"download_bytes_per_s", 0.0},
@@ -198,6 +216,7 @@ Json ledger_of(const RunStore::State& state) {
     struct Person {
         std::set<PeerId> devices;
         double samples = 0;
+        double seconds = 0;
     };
     std::map<std::string, Person> people;
     double sum = state.ledger_others;
@@ -207,6 +226,7 @@ Json ledger_of(const RunStore::State& state) {
         Person& person = people[invited ? notes->second.person : state.name_of(peer)];
         person.devices.insert(peer);
         person.samples += samples;
+        person.seconds += state.seconds_of(peer);
         sum += samples;
     }
     std::vector<std::pair<std::string, Person>> sorted(people.begin(), people.end());
@@ -219,6 +239,7 @@ Json ledger_of(const RunStore::State& state) {
         list.push_back({{"name", base::printable(name, monitor::view_text_bytes_max)},
                         {"devices", person.devices.size()},
                         {"samples", person.samples},
+                        {"attended_s", person.seconds},
                         {"share", sum > 0 ? person.samples / sum : 0.0}});
     }
     return {{"certified", state.has_shares}, {"samples", sum}, {"people", std::move(list)}};
@@ -246,10 +267,6 @@ Json experts_of(const RunStore::State& state) {
             {"count", seen.experts.size()},
             {"servers", std::move(servers)},
             {"grid", std::move(grid)}};
-}
-
-Json optional_number(const std::optional<double>& value) {
-    return value ? number_or_null(*value) : Json(nullptr);
 }
 
 Json round_of(const RoundSeen& round) {
@@ -362,6 +379,7 @@ Json run_json_of(const RunStore::State& state) {
               {"caps", {{"up_mbit", snapshot.up_mbit}, {"down_mbit", snapshot.down_mbit}}},
               {"progress", progress_of(state)},
               {"protection", snapshot.view.protection},
+              {"limit", limit_of(state)},
               {"why", state.why_json}};
     json["prompts"] = nullptr;
     if (!snapshot.sheets.empty())

@@ -65,7 +65,10 @@ struct RunStore::State {
     double ledger_others = 0;                   // of peers beyond ledger_peers_max
     std::optional<std::uint64_t> ledger_first;  // the first step from events
     bool has_shares = false;
-    std::deque<monitor::CertifiedStep> certified;  // the newest, for why
+    monitor::Attendance attendance{ledger_peers_max};  // of the ledger's steps, but for those …
+    monitor::Attendance earlier_attendance{ledger_peers_max};  // … that came too late to join them
+    std::uint64_t steps_with_shares = 0;                       // from events
+    std::deque<monitor::CertifiedStep> certified;              // the newest, for why
     std::optional<events::StepMade> last_step;
     std::optional<events::Evaluated> evaluated;
     std::uint64_t steps_seen = 0;
@@ -94,6 +97,13 @@ struct RunStore::State {
     void add(const events::Event& event);
     // The ledger's entry of a peer grows.
     void credit(const PeerId& peer, double samples);
+    // Steps before those from events.
+    void attend_before(const std::vector<monitor::CertifiedStep>& earlier);
+    double seconds_of(const PeerId& peer) const {
+        return attendance.seconds_of(peer) + earlier_attendance.seconds_of(peer);
+    }
+    // The plan of the newest step's round; null: another peer made it.
+    const events::PlanMade* newest_plan() const;
     void changed() { ++changes; }
     Version version() const {
         return {.changes = changes, .generation = generation, .over = over, .tick = tick};

@@ -139,6 +139,8 @@ void RunStore::State::add_shares(const events::Event& event, const events::StepM
         seen.shares.push_back({share.peer, share.samples});
         credit(share.peer, share.samples);
     }
+    attendance.add(seen);
+    ++steps_with_shares;
     certified.push_back(std::move(seen));
     keep_newest(certified, monitor::why_steps_max);
 }
@@ -148,6 +150,22 @@ void RunStore::State::credit(const PeerId& peer, double samples) {
         ledger[peer] += samples;
     else
         ledger_others += samples;
+}
+
+// Sessions go on over the border, where the steps behind it are all kept.
+void RunStore::State::attend_before(const std::vector<monitor::CertifiedStep>& earlier) {
+    monitor::Attendance whole{ledger_peers_max};
+    for (const monitor::CertifiedStep& step : earlier) whole.add(step);
+    if (steps_with_shares > certified.size()) {
+        earlier_attendance = std::move(whole);
+        return;
+    }
+    for (const monitor::CertifiedStep& step : certified) whole.add(step);
+    attendance = std::move(whole);
+}
+
+const events::PlanMade* RunStore::State::newest_plan() const {
+    return rounds.empty() || !rounds.back().plan ? nullptr : &*rounds.back().plan;
 }
 
 // Where there are too many notes, the peer that was not heard of for longest loses its own.
@@ -241,11 +259,14 @@ void RunStore::update(RunSnapshot snapshot) {
 void RunStore::add_history(const monitor::RunHistory& history) {
     State& s = *state_;
     const std::lock_guard lock(s.mutex);
+    std::vector<monitor::CertifiedStep> earlier;
     for (const monitor::CertifiedStep& step : history.steps) {
         if (s.ledger_first && step.step >= *s.ledger_first) continue;  // counted already
         s.has_shares = true;
         for (const auto& share : step.shares) s.credit(share.peer, share.samples);
+        earlier.push_back(step);
     }
+    s.attend_before(earlier);
     for (const auto& [peer, person] : history.persons) s.names.set_name(peer, person);
     s.changed();
 }

@@ -6,8 +6,9 @@
 //   store.update(look);           // the owner's, a few times a second: takes in what is queued
 //   store.run_json();             // any thread
 //
-// Numbers are the events' own. Contributions and who gave what to whom are those of certificates,
-// and what this peer's connections carried; never what a peer says of itself.
+// Numbers are the events' own. Contributions, for how long who took part, and who gave what to whom
+// are those of certificates, and what this peer's connections carried; never what a peer says of
+// itself.
 //
 // Thread: any, but update() and end(), which are the owner's. Cost: an update O(peers), an event
 // O(members); texts are made where somebody asks, once for all who ask until something changes.
@@ -30,6 +31,7 @@
 #include "dedloc/events/peer_names.h"
 #include "dedloc/experts/grid_view.h"
 #include "dedloc/membership/status.h"
+#include "dedloc/monitor/attendance.h"
 #include "dedloc/monitor/run_history.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/why.h"

@@ -71,7 +71,72 @@ TEST(RunStore, rounds_have_their_parts_and_whom_the_leader_waited_for) {
     EXPECT_EQ(rounds[0]["waited_s"], 0.75);
     EXPECT_EQ(rounds[0]["bottleneck"], "upload");
     EXPECT_TRUE(rounds[1]["waited_for"].is_null());  // another one led
+    EXPECT_TRUE(json::parse(store.run_json())["limit"].is_null());
     EXPECT_EQ(rounds[1]["waiting_s"], 0.125);
+}
+
+TEST(RunStore, the_newest_plan_says_whose_line_limits_the_round) {
+    RunStore store(facts());
+    const auto plan_and_step = [&store](std::uint64_t step) {
+        store.record(event_of(1000 + static_cast<double>(step),
+                              events::PlanMade{.predicted_s = 0.25,
+                                               .bottleneck = "download",
+                                               .bottleneck_peer = peer(2).text(),
+                                               .bottleneck_mbit = 10}));
+        store.record(step_event(step));
+    };
+    plan_and_step(4);
+    store.update(snapshot_of({}, 1005));
+    const json limit = json::parse(store.run_json())["limit"];
+    EXPECT_EQ(limit["step"], 4);
+    EXPECT_EQ(limit["peer"], peer(2).text());
+    EXPECT_EQ(limit["what"], "download");
+    EXPECT_EQ(limit["mbit"], 10);
+    EXPECT_EQ(limit["predicted_s"], 0.25);
+    store.record(step_event(5));  // another peer's plan
+    store.update(snapshot_of({}, 1006));
+    EXPECT_TRUE(json::parse(store.run_json())["limit"].is_null());
+}
+
+// Peer 2 says nothing of it, and what it says of its samples (web_testing.h) counts for nothing.
+TEST(RunStore, the_time_of_taking_part_is_that_of_certified_steps_earlier_ones_too) {
+    RunStore store(facts());
+    monitor::RunHistory earlier;
+    for (std::uint64_t step = 1; step <= 4; ++step)
+        earlier.steps.push_back({.step = step,
+                                 .time = 940 + 10 * static_cast<double>(step),
+                                 .loss = {},
+                                 .shares = {{peer(2), 512}}});
+    store.record(event_of(1000, events::PersonSeen{.person = "Anna"}, peer(2)));
+    for (std::uint64_t step = 5; step <= 9; ++step) store.record(step_event(step));
+    store.update(snapshot_of({status_of(1, computing), status_of(2, computing)}, 1005));
+    json peers = json::parse(store.peers_json());
+    EXPECT_DOUBLE_EQ(peers["peers"][0]["attended_s"].get<double>(), monitor::session_least + 2.0);
+    store.add_history(earlier);
+    peers = json::parse(store.peers_json());
+    // From the step before its first one at 1002.5, which is the history's last, at 980.
+    EXPECT_DOUBLE_EQ(peers["peers"][0]["attended_s"].get<double>(), 1004.5 - 980);
+    EXPECT_DOUBLE_EQ(peers["peers"][1]["attended_s"].get<double>(),
+                     1004.5 - 950 + monitor::session_least);
+    EXPECT_EQ(peers["ledger"]["people"][0]["name"], "Anna");
+    EXPECT_EQ(peers["ledger"]["people"][0]["attended_s"], peers["peers"][1]["attended_s"]);
+}
+
+// The certificates of earlier processes are read while steps are made.
+TEST(RunStore, a_history_that_comes_late_is_added_to_the_time_of_taking_part) {
+    RunStore store(facts());
+    const std::uint64_t steps = monitor::why_steps_max + 50;
+    for (std::uint64_t step = 5; step < 5 + steps; ++step) store.record(step_event(step));
+    store.update(snapshot_of({status_of(1, computing)}, 2000));
+    const auto seconds = [&store] {
+        return json::parse(store.peers_json())["peers"][0]["attended_s"].get<double>();
+    };
+    const double before = seconds();
+    monitor::RunHistory earlier;
+    earlier.steps = {{.step = 1, .time = 500, .loss = {}, .shares = {{peer(1), 1}}},
+                     {.step = 2, .time = 530, .loss = {}, .shares = {{peer(1), 1}}}};
+    store.add_history(earlier);
+    EXPECT_DOUBLE_EQ(seconds(), before + 30 + monitor::session_least);
 }
 
 TEST(RunStore, what_connections_carried_is_told_beside_the_certificates_flows) {

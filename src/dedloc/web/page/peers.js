@@ -86,6 +86,14 @@ function lineWords({ upload_bytes_per_s: up, download_bytes_per_s: down }) {
   return [make("div", {}, `↑ ${rate(up)}`), make("div", {}, `↓ ${rate(down)}`)];
 }
 
+// By certified steps that have its samples, not by its own word.
+const tookPart = () => ({
+  title: "Took part",
+  number: true,
+  cell: (one) => (one.attended_s ? duration(one.attended_s) : "–"),
+  sort: (one) => one.attended_s ?? 0,
+});
+
 const peers = new Table(
   "All peers",
   [
@@ -109,6 +117,7 @@ const peers = new Table(
       cell: (peer) => (peer.share ? [meter(peer.share), wholePercent(peer.share)] : "–"),
       sort: (peer) => peer.share,
     },
+    tookPart(),
     { title: "Step", number: true, cell: (peer) => number(peer.step), sort: (peer) => peer.step },
     { title: "State", key: (peer) => [peer.state_hash, peer.mark], cell: stateCell },
     {
@@ -163,6 +172,7 @@ const people = new Table(
       cell: (one) => [meter(one.share), percent(one.share)],
       sort: (one) => one.share,
     },
+    tookPart(),
     {
       title: "Devices",
       number: true,
@@ -192,6 +202,7 @@ by("people-table").append(people.element);
 listen(["peers"], () => {
   peers.update(store.peers);
   peers.showColumn("Notes", store.peers.some(has_notes));
+  peers.showColumn("Took part", Boolean(store.ledger?.certified));
   const here = store.peers.filter((peer) => !peer.gone);
   const banned = store.peers.filter(isBanned).length;
   setText(
@@ -226,6 +237,7 @@ listen(["peers", "run"], () => {
       };
     }),
   );
+  people.showColumn("Took part", Boolean(ledger.certified));
   people.showColumn("Admission", may_revoke);
   people.showColumn("Bans", store.peers.some(isBanned));
   const hidden = ledger.people.length - people_max;

@@ -1,8 +1,8 @@
 // Rounds: a lane for each peer with what it was doing. This peer's lane comes from its event log,
 // to the millisecond and in four parts; the others' from what they say of themselves.
 
-import { by, make, makeSvg, name, setAttribute, setText } from "./dom.js";
-import { atClock, duration, number, wholePercent } from "./format.js";
+import { by, make, makeSvg, name, setAttribute, setText, show } from "./dom.js";
+import { atClock, duration, number, rate, wholePercent } from "./format.js";
 import { clock, listen, nameOf, store, touch } from "./store.js";
 import { Table } from "./table.js";
 
@@ -243,7 +243,55 @@ const table = new Table(
 );
 by("rounds-table").append(table.element);
 
+// ---- whose line limits --------------------------------------------------------------------------
+
+const at_work = (peer) => !peer.gone && ["trainer", "aggregator"].includes(peer.role);
+
+// Of the lines that peers measured, the one that carries least; none where fewer than two are known.
+function slowestLine() {
+  const known = store.peers.filter(
+    (peer) => at_work(peer) && (peer.upload_bytes_per_s > 0 || peer.download_bytes_per_s > 0),
+  );
+  if (known.length < 2) return null;
+  const lines = known.flatMap((peer) => [
+    { peer, way: "up", bytes: peer.upload_bytes_per_s },
+    { peer, way: "down", bytes: peer.download_bytes_per_s },
+  ]);
+  return lines.filter((line) => line.bytes > 0).sort((a, b) => a.bytes - b.bytes)[0];
+}
+
+function limitWords() {
+  const limit = store.run?.limit;
+  if (limit) {
+    const speed = limit.mbit ? ` (${number(limit.mbit)} Mb/s)` : "";
+    return [
+      `Step ${number(limit.step)}: ${duration(limit.predicted_s)} of averaging planned; it waits for the ${limit.what} of `,
+      name(nameOf(limit.peer)),
+      `${speed}.`,
+    ];
+  }
+  const slowest = slowestLine();
+  if (!slowest) return [];
+  return [
+    "Another peer planned the newest round. The slowest line, as peers measured their own: ",
+    name(slowest.peer.name),
+    `, ${rate(slowest.bytes)} ${slowest.way}.`,
+  ];
+}
+
+let limit_told = "";
+
+function drawLimit() {
+  const words = limitWords();
+  const key = words.map((part) => part.textContent ?? part).join("");
+  show(by("limit"), words.length > 0);
+  if (key === limit_told) return;
+  limit_told = key;
+  by("limit").replaceChildren(...words);
+}
+
 listen(["rounds"], draw);
+listen(["run", "peers"], drawLimit);
 by("window").addEventListener("change", () => touch("rounds"));
 by("rounds-details").addEventListener("toggle", () => touch("rounds"));
 setInterval(
