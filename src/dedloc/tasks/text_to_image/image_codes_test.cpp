@@ -67,5 +67,23 @@ TEST(Sampler, draws_the_pictures_that_belong_to_the_captions) {
     EXPECT_LT(drawn.max().item<std::int64_t>(), 6);
 }
 
+TEST(Sampler, ends_when_nobody_waits_and_draws_as_many_at_once_as_memory_allows) {
+    TextToImageModel model({.width = 32,
+                            .layers = 2,
+                            .heads = 2,
+                            .head_width = 16,
+                            .text_vocabulary = 8,
+                            .text_length = 3,
+                            .image_vocabulary = 6,
+                            .image_side = 2});
+    int asked = 0;
+    const SamplingOptions options{.goes_on = [&] { return ++asked < 3; }};
+    const auto codes = sample_codes(model, torch::ones({2, 3}, torch::kInt64), options);
+    EXPECT_EQ(codes.sizes().vec(), (std::vector<std::int64_t>{2, 0}));
+    EXPECT_EQ(asked, 3);
+    EXPECT_EQ(captions_at_once(TextToImageConfig()), 1) << "1.3 GB each";
+    EXPECT_GT(captions_at_once(model.config()), 1000);
+}
+
 }  // namespace
 }  // namespace dedloc::tasks

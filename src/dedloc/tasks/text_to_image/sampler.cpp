@@ -1,6 +1,8 @@
 #include "dedloc/tasks/text_to_image/sampler.h"
 
+#include <algorithm>
 #include <span>
+#include <vector>
 
 #include "dedloc/tasks/choose_token.h"
 
@@ -21,17 +23,41 @@ torch::Tensor choose(const torch::Tensor& logits, const SamplingOptions& options
     return chosen;
 }
 
+// Codes [n, image_length]; fewer where it was told to end.
+torch::Tensor sample_at_once(TextToImageModel& model,
+                             const torch::Tensor& captions,
+                             const SamplingOptions& options,
+                             Random& random) {
+    TextToImageCache cache = model.empty_cache(captions.size(0));
+    torch::Tensor codes = torch::empty({captions.size(0), 0}, torch::kInt64);
+    while (codes.size(1) < model.config().image_length() &&
+           (!options.goes_on || options.goes_on())) {
+        const auto logits = model.next_code_logits(captions, codes, &cache);
+        codes = torch::cat({codes, choose(logits.cpu(), options, random)}, 1);
+    }
+    return codes;
+}
+
 }  // namespace
+
+std::int64_t captions_at_once(const TextToImageConfig& sizes) {
+    const std::int64_t numbers =
+        sizes.layers * sizes.sequence() * (2 * sizes.heads * sizes.head_width + 2 * sizes.width);
+    return std::max<std::int64_t>(
+        cache_bytes_max / (static_cast<std::int64_t>(sizeof(float)) * numbers), 1);
+}
 
 torch::Tensor sample_codes(TextToImageModel& model,
                            const torch::Tensor& captions,
                            const SamplingOptions& options) {
     Random random(options.seed);
-    torch::Tensor codes = torch::empty({captions.size(0), 0}, torch::kInt64);
-    while (codes.size(1) < model.config().image_length() && (!options.goes_on || options.goes_on()))
-        codes = torch::cat(
-            {codes, choose(model.next_code_logits(captions, codes).cpu(), options, random)}, 1);
-    return codes;
+    std::vector<torch::Tensor> all;
+    for (const torch::Tensor& some : captions.split(captions_at_once(model.config()))) {
+        all.push_back(sample_at_once(model, some, options, random));
+        if (all.back().size(1) < model.config().image_length())
+            return torch::empty({captions.size(0), 0}, torch::kInt64);
+    }
+    return torch::cat(all);
 }
 
 }  // namespace dedloc::tasks

@@ -44,9 +44,16 @@ TextToImageModel::TextToImageModel(const TextToImageConfig& config, std::uint64_
     register_weights(seed);
     make_positions();
     make_masks();
+    blocks_ = make_blocks(nullptr);
+}
+
+std::vector<ReversibleBlock> TextToImageModel::make_blocks(TextToImageCache* cache) const {
+    std::vector<ReversibleBlock> blocks;
     for (std::int64_t layer = 0; layer < config_.layers; ++layer)
-        blocks_.push_back({[this, layer](const torch::Tensor& x) { return attend(layer, x); },
-                           [this, layer](const torch::Tensor& x) { return feed(layer, x); }});
+        blocks.push_back(
+            {[this, layer, cache](const torch::Tensor& x) { return attend(layer, x, cache); },
+             [this, layer, cache](const torch::Tensor& x) { return feed(layer, x, cache); }});
+    return blocks;
 }
 
 // libtorch's own starts of linear layers: uniform within one over the root of the inputs.
@@ -169,60 +176,115 @@ torch::Tensor TextToImageModel::shifted(const torch::Tensor& x) const {
     return torch::cat({shifted_words, codes}, 1);
 }
 
+// The same of the code at this position alone; x has all positions before it.
+torch::Tensor TextToImageModel::shifted_code(const torch::Tensor& x, std::int64_t position) const {
+    const std::int64_t code = position - config_.text_length - 1;
+    const std::int64_t side = config_.image_side;
+    const auto quarters = x.select(1, position).chunk(4, -1);
+    const auto none = torch::zeros_like(quarters[0]);
+    const auto above = code >= side ? x.select(1, position - side).chunk(4, -1)[0] : none;
+    const auto left = code % side > 0 ? x.select(1, position - 1).chunk(4, -1)[1] : none;
+    return torch::cat({above, left, quarters[2], quarters[3]}, -1).unsqueeze(1);
+}
+
+// shifted() of x, which stands behind the first `length` positions of `inputs`, and joins them.
+torch::Tensor TextToImageModel::shifted_behind(const torch::Tensor& x,
+                                               torch::Tensor& inputs,
+                                               std::int64_t length) const {
+    const std::int64_t all = length + x.size(1);
+    inputs.narrow(1, length, x.size(1)).copy_(x);
+    if (length <= config_.text_length) return shifted(inputs.narrow(1, 0, all)).slice(1, length);
+    std::vector<torch::Tensor> codes;
+    for (std::int64_t at = length; at < all; ++at) codes.push_back(shifted_code(inputs, at));
+    return torch::cat(codes, 1);
+}
+
 torch::Tensor TextToImageModel::normed(const PerLayer& part, const torch::Tensor& x) const {
     return torch::layer_norm(x, {config_.width}, part.norm, part.norm_bias);
 }
 
-// [..., positions, head_width]: the first numbers of each turn with the position, the rest stays.
-torch::Tensor TextToImageModel::rotated(const torch::Tensor& x) const {
+// [..., positions, head_width]: the first numbers of each turn with the position, which begins at
+// `first`; the rest stays.
+torch::Tensor TextToImageModel::rotated(const torch::Tensor& x, std::int64_t first) const {
     const std::int64_t turned = cosines_.size(1);
-    const std::int64_t columns = x.size(-2);
+    const std::int64_t end = first + x.size(-2);
     const auto head = x.slice(-1, 0, turned);
     const auto result =
-        head * cosines_.slice(0, 0, columns) + quarter_turned(head) * sines_.slice(0, 0, columns);
+        head * cosines_.slice(0, first, end) + quarter_turned(head) * sines_.slice(0, first, end);
     return torch::cat({result, x.slice(-1, turned)}, -1);
 }
 
-torch::Tensor TextToImageModel::attend(std::int64_t layer, const torch::Tensor& x) const {
+torch::Tensor TextToImageModel::attend(std::int64_t layer,
+                                       const torch::Tensor& x,
+                                       TextToImageCache* cache) const {
     const auto index = static_cast<std::size_t>(layer);
     const Weights& set = sets_[static_cast<std::size_t>(config_.weight_set(layer))];
     const PerLayer& part = attention_parts_[index];
-    const std::int64_t columns = x.size(1);
+    const std::int64_t first = cache != nullptr ? cache->length : 0;
+    const std::int64_t end = first + x.size(1);
     int kind = layer % 4 == 1 ? column_mask : row_mask;
     if (config_.last_layer_apart && layer == config_.layers - 1) kind = square_mask;
     const auto mask =
-        masks_[static_cast<std::size_t>(kind)].index({Slice(0, columns), Slice(0, columns)});
-    const auto qkv = torch_bridge::dense(shifted(normed(part, x)), set.qkv, {}).chunk(3, -1);
+        masks_[static_cast<std::size_t>(kind)].index({Slice(first, end), Slice(0, end)});
+    const auto inputs = normed(part, x);
+    const auto neighbours = cache != nullptr
+                                ? shifted_behind(inputs, cache->attention_inputs[index], first)
+                                : shifted(inputs);
+    const auto qkv = torch_bridge::dense(neighbours, set.qkv, {}).chunk(3, -1);
     torch::Tensor heads[3];
     for (std::size_t i = 0; i < 3; ++i)
         heads[i] = rotated(
-            qkv[i].unflatten(-1, {config_.heads, config_.head_width}).transpose(1, 2).contiguous());
+            qkv[i].unflatten(-1, {config_.heads, config_.head_width}).transpose(1, 2).contiguous(),
+            first);
+    if (cache != nullptr) {
+        cache->keys[index].narrow(2, first, end - first).copy_(heads[1]);
+        cache->values[index].narrow(2, first, end - first).copy_(heads[2]);
+        heads[1] = cache->keys[index].narrow(2, 0, end);
+        heads[2] = cache->values[index].narrow(2, 0, end);
+    }
     const double scale = 1 / std::sqrt(static_cast<double>(config_.head_width));
     const auto attended = torch_bridge::attention(heads[0], heads[1], heads[2], mask, scale, {});
     const auto joined = attended.transpose(1, 2).flatten(2);
     return torch_bridge::dense(joined, set.out, set.out_bias) * part.scale;
 }
 
-torch::Tensor TextToImageModel::feed(std::int64_t layer, const torch::Tensor& x) const {
+torch::Tensor TextToImageModel::feed(std::int64_t layer,
+                                     const torch::Tensor& x,
+                                     TextToImageCache* cache) const {
     const Weights& set = sets_[static_cast<std::size_t>(config_.weight_set(layer))];
     const PerLayer& part = feed_parts_[static_cast<std::size_t>(layer)];
-    const auto up = torch_bridge::dense(shifted(normed(part, x)), set.up, set.up_bias).chunk(2, -1);
+    const auto inputs = normed(part, x);
+    const auto neighbours =
+        cache != nullptr
+            ? shifted_behind(
+                  inputs, cache->feed_inputs[static_cast<std::size_t>(layer)], cache->length)
+            : shifted(inputs);
+    const auto up = torch_bridge::dense(neighbours, set.up, set.up_bias).chunk(2, -1);
     const auto gated = up[0] * torch::gelu(up[1]);
     return torch_bridge::dense(gated, set.down, set.down_bias) * part.scale;
 }
 
-torch::Tensor TextToImageModel::hidden(const torch::Tensor& captions, const torch::Tensor& codes) {
+torch::Tensor TextToImageModel::hidden(const torch::Tensor& captions,
+                                       const torch::Tensor& codes,
+                                       TextToImageCache* cache) {
     follow_device();
     const auto tokens = torch::cat({padded(captions), codes + config_.text_tokens()}, 1);
     // The last code of a whole image predicts nothing.
+    const std::int64_t first = cache != nullptr ? cache->length : 0;
     const auto x = torch::embedding(
-        embedding_, tokens.slice(1, 0, std::min(tokens.size(1), config_.sequence())));
-    if (config_.reversible) {
-        if (torch::GradMode::is_enabled()) return run_reversible(x, blocks_);
-        return run_remembered(x, blocks_);
-    }
+        embedding_, tokens.slice(1, first, std::min(tokens.size(1), config_.sequence())));
+    if (cache == nullptr && config_.reversible && torch::GradMode::is_enabled())
+        return run_reversible(x, blocks_);
+    const auto y = run_forward(x, cache != nullptr ? make_blocks(cache) : blocks_);
+    if (cache != nullptr) cache->length += x.size(1);
+    return y;
+}
+
+torch::Tensor TextToImageModel::run_forward(const torch::Tensor& x,
+                                            const std::vector<ReversibleBlock>& blocks) const {
+    if (config_.reversible) return run_remembered(x, blocks);
     torch::Tensor y = x;
-    for (const ReversibleBlock& block : blocks_) {
+    for (const ReversibleBlock& block : blocks) {
         y = y + block.f(y);
         y = y + block.g(y);
     }
@@ -249,10 +311,26 @@ TextToImageModel::Losses TextToImageModel::losses(const torch::Tensor& captions,
             of(logits(y.slice(1, text), config_.text_tokens(), config_.image_vocabulary), codes)};
 }
 
+TextToImageCache TextToImageModel::empty_cache(std::int64_t rows) const {
+    TextToImageCache cache;
+    const auto empty = [&](at::IntArrayRef shape) {
+        return torch::empty(shape, embedding_.options().requires_grad(false));
+    };
+    const std::int64_t positions = config_.sequence();
+    for (std::int64_t i = 0; i < config_.layers; ++i) {
+        for (auto* of_heads : {&cache.keys, &cache.values})
+            of_heads->push_back(empty({rows, config_.heads, positions, config_.head_width}));
+        for (auto* inputs : {&cache.attention_inputs, &cache.feed_inputs})
+            inputs->push_back(empty({rows, positions, config_.width}));
+    }
+    return cache;
+}
+
 torch::Tensor TextToImageModel::next_code_logits(const torch::Tensor& captions,
-                                                 const torch::Tensor& codes) {
+                                                 const torch::Tensor& codes,
+                                                 TextToImageCache* cache) {
     const torch::NoGradGuard none;
-    const auto y = hidden(captions, codes);
+    const auto y = hidden(captions, codes.to(captions.device()), cache);
     return logits(y.select(1, y.size(1) - 1), config_.text_tokens(), config_.image_vocabulary);
 }
 

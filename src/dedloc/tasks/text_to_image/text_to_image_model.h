@@ -23,6 +23,15 @@
 
 namespace dedloc::tasks {
 
+// A cache keeps what each layer computed of the positions so far: a code then costs one position.
+struct TextToImageCache {
+    std::vector<torch::Tensor> keys;  // [rows, heads, positions, head_width]
+    std::vector<torch::Tensor> values;
+    std::vector<torch::Tensor> attention_inputs;  // unshifted: [rows, positions, width]
+    std::vector<torch::Tensor> feed_inputs;
+    std::int64_t length = 0;  // positions
+};
+
 class TextToImageModel : public torch::nn::Module {
   public:
     explicit TextToImageModel(const TextToImageConfig& config, std::uint64_t seed = 0);
@@ -36,7 +45,12 @@ class TextToImageModel : public torch::nn::Module {
     Losses losses(const torch::Tensor& captions, const torch::Tensor& codes);
 
     // [samples, image_vocabulary] of the code behind `codes` [samples, fewer than image_length].
-    torch::Tensor next_code_logits(const torch::Tensor& captions, const torch::Tensor& codes);
+    // `cache`: began empty and has read these captions and the first of these codes, or nothing;
+    // only what it has not read is computed. null: all is.
+    torch::Tensor next_code_logits(const torch::Tensor& captions,
+                                   const torch::Tensor& codes,
+                                   TextToImageCache* cache = nullptr);
+    TextToImageCache empty_cache(std::int64_t rows) const;
 
     const TextToImageConfig& config() const { return config_; }
 
@@ -59,14 +73,24 @@ class TextToImageModel : public torch::nn::Module {
     void make_positions();
     void make_masks();
     void follow_device();
-    // Hidden states [samples, positions, width] of <start>, the caption and these codes.
-    torch::Tensor hidden(const torch::Tensor& captions, const torch::Tensor& codes);
+    std::vector<ReversibleBlock> make_blocks(TextToImageCache* cache) const;
+    // Hidden states [samples, positions, width] of <start>, the caption and these codes; with a
+    // cache of those that it has not read.
+    torch::Tensor hidden(const torch::Tensor& captions,
+                         const torch::Tensor& codes,
+                         TextToImageCache* cache = nullptr);
+    torch::Tensor run_forward(const torch::Tensor& x,
+                              const std::vector<ReversibleBlock>& blocks) const;
     torch::Tensor padded(const torch::Tensor& captions) const;
     torch::Tensor shifted(const torch::Tensor& x) const;
+    torch::Tensor shifted_code(const torch::Tensor& x, std::int64_t position) const;
+    torch::Tensor shifted_behind(const torch::Tensor& x,
+                                 torch::Tensor& inputs,
+                                 std::int64_t length) const;
     torch::Tensor normed(const PerLayer& part, const torch::Tensor& x) const;
-    torch::Tensor rotated(const torch::Tensor& x) const;
-    torch::Tensor attend(std::int64_t layer, const torch::Tensor& x) const;
-    torch::Tensor feed(std::int64_t layer, const torch::Tensor& x) const;
+    torch::Tensor rotated(const torch::Tensor& x, std::int64_t first) const;
+    torch::Tensor attend(std::int64_t layer, const torch::Tensor& x, TextToImageCache* cache) const;
+    torch::Tensor feed(std::int64_t layer, const torch::Tensor& x, TextToImageCache* cache) const;
     // Logits of tokens [first, first + count) for these positions.
     torch::Tensor logits(const torch::Tensor& hidden, std::int64_t first, std::int64_t count) const;
 

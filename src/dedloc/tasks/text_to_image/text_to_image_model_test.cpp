@@ -116,6 +116,24 @@ TEST(TextToImageModel, predicts_a_code_from_those_before_it_alone) {
     EXPECT_EQ(one.size(1), 13);
 }
 
+// From the first code to the last, in one row of codes and over its edge.
+TEST(TextToImageModel, with_a_cache_gives_the_logits_of_the_whole_sequence) {
+    for (const bool reversible : {false, true}) {
+        TextToImageModel model(tiny(reversible));
+        set_weights(model);
+        const Batch batch;
+        TextToImageCache cache = model.empty_cache(3);
+        for (std::int64_t count = 0; count < 16; ++count) {
+            if (count == 7) continue;  // two codes at once
+            const auto codes = batch.codes.slice(1, 0, count);
+            const auto whole = model.next_code_logits(batch.captions, codes);
+            const auto next = model.next_code_logits(batch.captions, codes, &cache);
+            EXPECT_LT((whole - next).abs().max().item<double>(), 1e-5) << count;
+        }
+        EXPECT_EQ(cache.length, model.config().sequence());
+    }
+}
+
 TEST(TextToImageConfig, of_the_published_run_has_125_8_million_parameters) {
     const TextToImageConfig published;
     EXPECT_EQ(published.parameters_count(), 125'894'244);
