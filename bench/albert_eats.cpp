@@ -18,7 +18,8 @@
 namespace {
 
 struct Options {
-    dedloc::tasks::AlbertConfig sizes{.hidden = 768, .layers = 12, .heads = 12, .feed_forward = 3072};
+    dedloc::tasks::AlbertConfig sizes{
+        .hidden = 768, .layers = 12, .heads = 12, .feed_forward = 3072};
     dedloc::tasks::TextKeys text{.tokenizer = "vocabulary=4096"};
     std::uint64_t micro = 2;
     int repeats = 3;
