@@ -91,6 +91,7 @@ Mode overlap_mode(const LightCommand& command, const run::RunFile& run, std::siz
     Mode mode = sparse_mode(command, run, trainers);
     mode.name = trainers == 4 ? "overlap" : fmt::format("overlap_{}", trainers);
     mode.run.averaging.delayed = true;
+    mode.run.optimizer.schedule.peak = command.overlap_outer_rate;
     return mode;
 }
 

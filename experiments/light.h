@@ -34,6 +34,9 @@ struct LightCommand {
     // (63.5 % instead of 86.8 %).
     double sparse_outer_rate = 1;
     double sparse_outer_momentum = 0.3;
+    // While a round is made steps go on from where the peer was, which is further than the round
+    // will bring everybody: they bring less.
+    double overlap_outer_rate = 1.4;
     bool albert = false;
     std::uint64_t albert_rounds = 12;  // of albert_light
     std::uint64_t albert_steps = 30;   // of each peer between two of them

@@ -322,6 +322,9 @@ void add_light(CLI::App& lab, LightCommand& command, int& code) {
         ->check(CLI::Range(1e-6, 10.0));
     light->add_option("--sparse-outer-momentum", command.sparse_outer_momentum, "of sparse ones")
         ->check(CLI::Range(0.0, 0.9999));
+    light
+        ->add_option("--overlap-outer-rate", command.overlap_outer_rate, "with rounds beside steps")
+        ->check(CLI::Range(1e-6, 10.0));
     light->add_flag("--albert", command.albert, "a small ALBERT on the Bible instead");
     light->add_option("--albert-rounds", command.albert_rounds, "of its light run")
         ->check(CLI::Range(2, 100'000));
