@@ -14,6 +14,7 @@ constexpr std::string_view home_text_name = "the task's settings";
 // Measured between sparse rounds (docs/few-bytes.md): what is not sent yet is a momentum of its
 // own, so that the outer one is small and the inner rate larger than with dense rounds.
 constexpr double outer_momentum = 0.3;
+constexpr double outer_rate = 1.4;  // beside rounds; without averaging.delayed it would be 1
 constexpr double inner_rate_factor = 2;
 
 class Settings {
@@ -54,7 +55,7 @@ void set_outer(Settings& settings, const run::RunFile& run) {
     if (run.optimizer.weight_decay != 0) settings.set("optimizer.weight_decay", 0);
     if (run.optimizer.gradient_norm_max != 0) settings.set("optimizer.gradient_norm_max", 0);
     settings.set("schedule.kind", "constant");
-    settings.set("schedule.peak", 1);
+    settings.set("schedule.peak", outer_rate);
     if (run.optimizer.schedule.warmup_steps != 0) settings.set("schedule.warmup_steps", 0);
     if (run.optimizer.schedule.total_steps != 0) settings.set("schedule.total_steps", 0);
 }
