@@ -78,10 +78,7 @@ void add_control_commands(CLI::App& app, PeopleOptions& all, const OnRun& on_run
     };
     add("pause", all.pause, "have a peer of this machine compute nothing, and stay in its run");
     add("resume", all.resume, "have a paused peer go on");
-    add("publish",
-        all.publish,
-        "have a peer of this machine save its state now, and do with it what its --publish and "
-        "--on-checkpoint say");
+    add("publish", all.publish, "have a peer of this machine publish its newest state");
     add_cap_options(
         *add("limit", all.limit, "change what a peer of this machine may take of its line"),
         all.limit.caps);

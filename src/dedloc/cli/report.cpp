@@ -106,7 +106,11 @@ Ok write_report(const ReportOptions& options) {
     if (options.json)
         peer::say(stdout, "{}\n", monitor::to_json(report));
     else
-        peer::say(stdout, "{}{}\n", monitor::to_text(report), "the page: " + to + "/report.html");
+        peer::say(
+            stdout,
+            "{0}the page: {1}/report.html\nthe run's page as it was in the end: {1}/run.html\n",
+            monitor::to_text(report),
+            to);
     return {};
 }
 

@@ -24,8 +24,8 @@ constexpr Entry lines_told[] = {
      "what all compute; time so far, and to the end"},
     {"step", Ink::cyan, "the newest; bar: samples of the next one; how fast they arrive"},
     {"loss", Ink::cyan, "of the newest step, its curve; accuracy on held-out data"},
-    {"limit", Ink::dim, "whose line limits the newest round, if this peer planned it"},
-    {"slowest", Ink::dim, "else: the slowest line, as peers measured their own"},
+    {"limit", Ink::dim, "whose line limits rounds, by the newest plan of this peer"},
+    {"slowest", Ink::dim, "where others plan: the slowest line, as measured by its peer"},
     {"protected", Ink::plain, "a robust run: peers at work, newcomers, checks made here"},
     {"banned", Ink::red, "who is kept out, for what, and by which evidence"},
     {"experts", Ink::plain, "of a mixture: who serves how many, calls, how long they wait"},
@@ -64,7 +64,7 @@ std::vector<Line> legend(std::size_t width, std::size_t height) {
     lines.push_back({{"columns", Ink::bold}});
     for (const Entry& entry : columns_told) put_entry(lines, entry, width);
     lines.push_back({{"below", Ink::bold},
-                     {" what happened, and when: "},
+                     {": what happened, and when: "},
                      {"good", Ink::green},
                      {", "},
                      {"trouble", Ink::red},

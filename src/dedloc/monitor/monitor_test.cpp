@@ -156,11 +156,20 @@ TEST(TerminalView, says_whose_line_limits_a_round_that_this_peer_planned) {
     const auto drawn = [&model] { return as_text(render(model.view(), 100, 20, {})); };
     EXPECT_EQ(drawn().find("limit:"), std::string::npos) << "the round is not over";
     model.add(event(1002, events::StepMade{}, "step made", 1));
-    EXPECT_NE(drawn().find("limit: slow's upload, 8 Mb/s; the newest round was planned to take "
+    EXPECT_NE(drawn().find("limit: slow's upload, 8 Mb/s; the round of step 1 was planned to take "
                            "0.31 s"),
               std::string::npos)
         << drawn();
-    model.add(event(1003, events::StepMade{}, "step made", 2));  // another peer led
+    statuses[1].upload_bytes_per_s = 0;
+    model.update(statuses, 1002);
+    EXPECT_NE(drawn().find("8 Mb/s (not measured yet);"), std::string::npos) << drawn();
+    statuses[1].upload_bytes_per_s = 1e6;
+    model.update(statuses, 1003);
+    std::uint64_t step = 1;
+    for (; step < limit_steps_max; ++step)  // others lead
+        model.add(event(1003, events::StepMade{}, "step made", step + 1));
+    EXPECT_NE(drawn().find("limit:"), std::string::npos);
+    model.add(event(1004, events::StepMade{}, "step made", step + 1));
     EXPECT_EQ(drawn().find("limit:"), std::string::npos);
     EXPECT_NE(drawn().find("slowest line: host, 8 Mb/s up"), std::string::npos) << drawn();
 }
@@ -233,10 +242,20 @@ TEST(TerminalView, the_accuracy_stays_when_the_last_who_measured_it_has_gone) {
     model.update(statuses, 2);
     EXPECT_NE(as_text(render(model.view(), 80, 24, {})).find("accuracy 70.0 % at step 8"),
               std::string::npos);
-    // A peer that claims a far step is not believed for longer than it is here.
     statuses[0].accuracy = 0.6;
     statuses[0].accuracy_step = 4;
     model.update(statuses, 3);
+    EXPECT_NE(as_text(render(model.view(), 80, 24, {})).find("accuracy 70.0 % at step 8"),
+              std::string::npos)
+        << "an older one does not take its place";
+    // A peer that claims a far step is not believed for longer than it is here.
+    statuses.push_back(status(3, "peer-3", 9, Phase::computing));
+    statuses[1].accuracy = 0.99;
+    statuses[1].accuracy_step = 8000;
+    model.update(statuses, 4);
+    EXPECT_NE(as_text(render(model.view(), 80, 24, {})).find("at step 8000"), std::string::npos);
+    statuses.pop_back();
+    model.update(statuses, 5);
     EXPECT_NE(as_text(render(model.view(), 80, 24, {})).find("accuracy 60.0 % at step 4"),
               std::string::npos);
 }

@@ -147,7 +147,9 @@ void RunModel::add(const events::Event& event) {
     using namespace events;
     if (const auto* step = event.as<StepMade>()) {
         if (std::isfinite(step->loss) && event.step > 0) losses_[event.step] = step->loss;
-        plan_of_step_ = std::exchange(plan_, std::nullopt);
+        ++steps_since_planned_;
+        if (plan_) steps_since_planned_ = 0;
+        if (plan_) planned_ = {.step = event.step, .plan = *std::exchange(plan_, std::nullopt)};
     }
     if (const auto* plan = event.as<PlanMade>()) plan_ = *plan;
     if (const auto* person = event.as<PersonSeen>())
@@ -284,7 +286,8 @@ void RunModel::note_loss() {
     while (losses_.size() > view_losses_max) losses_.erase(losses_.begin());
 }
 
-// The newest of those who are here. When the last of them goes, what it said stays.
+// The newest of those who are here has it. Where who measured a newer one has gone, what it said
+// stays, if the run has come so far.
 void RunModel::note_accuracy() {
     const Status* newest = nullptr;
     for (const Status& status : statuses_)
@@ -292,6 +295,7 @@ void RunModel::note_accuracy() {
             std::isfinite(status.accuracy))
             newest = &status;
     if (newest == nullptr) return;
+    if (newest->accuracy_step < accuracy_step_ && accuracy_step_ <= step_) return;
     accuracy_ = newest->accuracy;
     accuracy_step_ = newest->accuracy_step;
 }
@@ -306,17 +310,24 @@ void RunModel::update(std::vector<Status> statuses, WallSeconds now) {
     note_accuracy();
 }
 
-// The plan of the newest step is known to the peer that made it, which another one may be.
+// A plan is known to the peer that made it. Peers take turns: the newest of ours is told for a
+// while.
 std::string RunModel::limit() const {
-    if (!plan_of_step_ || !plan_of_step_->bottleneck_peer) return {};
-    const auto peer = PeerId::from_text(*plan_of_step_->bottleneck_peer);
+    if (!planned_ || steps_since_planned_ >= limit_steps_max) return {};
+    const events::PlanMade& plan = planned_->plan;
+    const auto peer = PeerId::from_text(plan.bottleneck_peer.value_or(""));
     if (!peer) return {};
-    std::string text =
-        fmt::format("limit: {}'s {}", names_.of(*peer), plan_of_step_->bottleneck.value_or("line"));
-    if (plan_of_step_->bottleneck_mbit)
-        text += fmt::format(", {:.3g} Mb/s", *plan_of_step_->bottleneck_mbit);
-    return text + fmt::format("; the newest round was planned to take {:.3g} s",
-                              plan_of_step_->predicted_s);
+    const std::string what = plan.bottleneck.value_or("line");
+    std::string text = fmt::format("limit: {}'s {}", names_.of(*peer), what);
+    if (plan.bottleneck_mbit) text += fmt::format(", {:.3g} Mb/s", *plan.bottleneck_mbit);
+    const auto status = std::ranges::find(statuses_, *peer, &Status::peer);
+    const bool is_measured =
+        status == statuses_.end() ||
+        (what == "download" ? status->download_bytes_per_s : status->upload_bytes_per_s) > 0;
+    if (!is_measured) text += " (not measured yet)";
+    return text + fmt::format("; the round of step {} was planned to take {:.3g} s",
+                              planned_->step,
+                              plan.predicted_s);
 }
 
 PeerView RunModel::view_of(const Status& status, double all_compute_per_s) const {

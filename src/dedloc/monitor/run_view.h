@@ -33,7 +33,8 @@ inline constexpr std::size_t view_events_max = 64;
 inline constexpr double one_failure_seconds = 10;  // what follows from it comes within so long
 inline constexpr std::size_t view_speed_steps_max = 10;  // of which the run's speed is the mean
 inline constexpr std::size_t view_text_bytes_max = 500;
-inline constexpr double gone_peer_seconds = 20;  // how long a lost peer keeps its line
+inline constexpr std::size_t limit_steps_max = 10;  // that others may plan before ours is old
+inline constexpr double gone_peer_seconds = 20;     // how long a lost peer keeps its line
 
 enum class HashMark {
     none,       // nothing to compare with: no state yet, or nobody else is at this step
@@ -97,7 +98,7 @@ struct RunView {
     std::string protection;           // of a robust run (protection_line.h), in one line
     std::string protection_standing;  // the part of it that seldom changes
     std::vector<std::string> bans;    // each in words, the newest first
-    std::string limit;  // whose line limits the newest round, in words; empty: another one planned
+    std::string limit;  // whose line limits rounds, in words; empty: others planned the newest
 
     std::size_t live_peers() const;
     std::size_t state_hashes() const;  // different ones among live peers of the newest step
@@ -156,8 +157,14 @@ class RunModel {
     std::map<std::uint64_t, double> losses_;  // step → mean loss
     events::PeerNames names_;                 // of all who were seen
     ProtectionLine protection_;
-    std::optional<events::PlanMade> plan_;          // since the last step
-    std::optional<events::PlanMade> plan_of_step_;  // of the last step; empty: another one planned
+    std::optional<events::PlanMade> plan_;  // since the last step
+    // The newest plan that this peer made of a round that led to a step.
+    struct PlannedStep {
+        std::uint64_t step = 0;
+        events::PlanMade plan;
+    };
+    std::optional<PlannedStep> planned_;
+    std::size_t steps_since_planned_ = 0;
     std::deque<EventView> events_;
     std::uint64_t events_count_ = 0;
     std::map<PeerId, WallSeconds> failing_;  // of whom it was told a moment ago

@@ -95,16 +95,26 @@ Json optional_number(const std::optional<double>& value) {
     return value ? number_or_null(*value) : Json(nullptr);
 }
 
-// The newest round's plan says whose line it waits for; null: another peer made the plan, or
-// nothing travels.
+// A line that no round has measured yet is planned with as if it were a usual one.
+Json is_measured(const RunStore::State& state, const events::PlanMade& plan) {
+    for (const membership::Status& status : state.snapshot.statuses)
+        if (status.peer.text() == *plan.bottleneck_peer)
+            return (plan.bottleneck == "download" ? status.download_bytes_per_s
+                                                  : status.upload_bytes_per_s) > 0;
+    return nullptr;
+}
+
+// The newest plan says whose line its round waits for; null: other peers plan, or nothing travels.
 Json limit_of(const RunStore::State& state) {
-    const events::PlanMade* plan = state.newest_plan();
-    if (plan == nullptr || !plan->bottleneck_peer) return nullptr;
-    return {{"step", state.rounds.back().step.step},
-            {"peer", *plan->bottleneck_peer},
-            {"what", plan->bottleneck.value_or("link")},
-            {"mbit", optional_number(plan->bottleneck_mbit)},
-            {"predicted_s", number_or_null(plan->predicted_s)}};
+    const RoundSeen* round = state.newest_planned();
+    if (round == nullptr || !round->plan->bottleneck_peer) return nullptr;
+    const events::PlanMade& plan = *round->plan;
+    return {{"step", round->step.step},
+            {"peer", *plan.bottleneck_peer},
+            {"what", plan.bottleneck.value_or("link")},
+            {"mbit", optional_number(plan.bottleneck_mbit)},
+            {"measured", is_measured(state, plan)},
+            {"predicted_s", number_or_null(plan.predicted_s)}};
 }
 
 Json facts_of(const RunFacts& facts) {

@@ -102,8 +102,8 @@ struct RunStore::State {
     double seconds_of(const PeerId& peer) const {
         return attendance.seconds_of(peer) + earlier_attendance.seconds_of(peer);
     }
-    // The plan of the newest step's round; null: another peer made it.
-    const events::PlanMade* newest_plan() const;
+    // The newest round that this peer planned; null: others planned the newest limit_steps_max.
+    const RoundSeen* newest_planned() const;
     void changed() { ++changes; }
     Version version() const {
         return {.changes = changes, .generation = generation, .over = over, .tick = tick};

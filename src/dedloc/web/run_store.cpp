@@ -164,8 +164,13 @@ void RunStore::State::attend_before(const std::vector<monitor::CertifiedStep>& e
     attendance = std::move(whole);
 }
 
-const events::PlanMade* RunStore::State::newest_plan() const {
-    return rounds.empty() || !rounds.back().plan ? nullptr : &*rounds.back().plan;
+const RoundSeen* RunStore::State::newest_planned() const {
+    std::size_t looked_at = 0;
+    for (auto round = rounds.rbegin();
+         round != rounds.rend() && looked_at < monitor::limit_steps_max;
+         ++round, ++looked_at)
+        if (round->plan) return &*round;
+    return nullptr;
 }
 
 // Where there are too many notes, the peer that was not heard of for longest loses its own.

@@ -93,8 +93,16 @@ TEST(RunStore, the_newest_plan_says_whose_line_limits_the_round) {
     EXPECT_EQ(limit["what"], "download");
     EXPECT_EQ(limit["mbit"], 10);
     EXPECT_EQ(limit["predicted_s"], 0.25);
-    store.record(step_event(5));  // another peer's plan
-    store.update(snapshot_of({}, 1006));
+    EXPECT_TRUE(limit["measured"].is_null());  // nothing is known of that peer
+    // Others make the next plans.
+    for (std::uint64_t step = 5; step < 4 + monitor::limit_steps_max; ++step)
+        store.record(step_event(step));
+    store.update(snapshot_of({status_of(2, computing)}, 1006));
+    const json later = json::parse(store.run_json())["limit"];
+    EXPECT_EQ(later["step"], 4);
+    EXPECT_EQ(later["measured"], false);  // what it measured is its upload
+    store.record(step_event(4 + monitor::limit_steps_max));
+    store.update(snapshot_of({}, 1007));
     EXPECT_TRUE(json::parse(store.run_json())["limit"].is_null());
 }
 

@@ -263,7 +263,8 @@ function slowestLine() {
 function limitWords() {
   const limit = store.run?.limit;
   if (limit) {
-    const speed = limit.mbit ? ` (${number(limit.mbit)} Mb/s)` : "";
+    const guess = limit.measured === false ? ", not measured yet" : "";
+    const speed = limit.mbit ? ` (${number(limit.mbit)} Mb/s${guess})` : "";
     return [
       `Step ${number(limit.step)}: ${duration(limit.predicted_s)} of averaging planned; it waits for the ${limit.what} of `,
       name(nameOf(limit.peer)),
@@ -273,7 +274,8 @@ function limitWords() {
   const slowest = slowestLine();
   if (!slowest) return [];
   return [
-    "Another peer planned the newest round. The slowest line, as peers measured their own: ",
+    store.run?.us ? "Other peers plan the rounds now. " : "",
+    "The slowest line, as peers measured their own: ",
     name(slowest.peer.name),
     `, ${rate(slowest.bytes)} ${slowest.way}.`,
   ];
