@@ -26,7 +26,7 @@ PAGE = "docs/reference.md"
 STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
 MEMBER = re.compile(r"^    [\w:<>, ]+ (\w+)(?: = ([^;]+)|\{([^;}]*)\})?;(?:\s*// (.*))?$")
 NUMBERS = {"steps_max": "2^40", "samples_per_step_max": "2^32", "codec_threshold_min": "4096",
-           "size_max": "2^20", "1u << 20": "2^20", "1u << 30": "2^30"}
+           "size_max": "2^20", "fragments_max": "64", "1u << 20": "2^20", "1u << 30": "2^30"}
 
 
 @dataclass

@@ -49,6 +49,13 @@ class Local(ProcessTest):
         self.until_shared_steps(8, *peers)
         self.audit_finds_nothing_lost(self.end_with_one_state(*peers))
 
+    def test_fragments_take_turns_and_lose_nothing(self) -> None:
+        run = run_text(gradient_ms=20, target=64, peak=0.7)
+        local = LOCAL.replace("[local]\n", "[local]\nfragments = 3\n")
+        peers = self.three(run + local.format(batch=4, kind="sgd", peak=0.01))
+        self.until_shared_steps(10, *peers)
+        self.audit_finds_nothing_lost(self.end_with_one_state(*peers))
+
     def test_an_eighth_of_the_rounds_tells_clothes_apart(self) -> None:
         if not self.has_libtorch():
             self.skipTest("this dedloc was built without libtorch")

@@ -53,6 +53,21 @@ TEST(Audit, a_sample_in_two_steps_is_counted_twice) {
     EXPECT_DOUBLE_EQ(report.samples_twice, 2);
 }
 
+TEST(SampleAccounts, tell_what_is_in_on_a_range) {
+    HandMadeChain chain;
+    chain.commit({{0, fresh(0, 8), true, false}});
+    const security::ToyVerifier verifier;
+    ChainBook book(verifier);
+    for (const Bytes& certificate : chain.certificates()) book.add("log", certificate);
+    SampleAccounts accounts(hand_elements);
+    for (const Link* link : book.chain(book.tips().front()))
+        if (link->plan) accounts.add_commit(link->decision, *link->plan);
+    EXPECT_DOUBLE_EQ(accounts.mass(chain.peer(0), {0, 8}), 4);
+    EXPECT_DOUBLE_EQ(accounts.mass(chain.peer(0), {0, 8}, consensus::ElementRange{0, 4}), 4);
+    EXPECT_DOUBLE_EQ(accounts.mass(chain.peer(0), {0, 8}, consensus::ElementRange{2, 4}), 2);
+    EXPECT_DOUBLE_EQ(accounts.mass(chain.peer(0), {4, 8}, consensus::ElementRange{4, 4}), 0);
+}
+
 TEST(Audit, a_carried_range_that_was_in_already_is_counted_twice_by_its_fraction) {
     HandMadeChain chain;
     chain.commit({{0, fresh(0, 8), true, false}});

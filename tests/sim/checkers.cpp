@@ -117,15 +117,18 @@ void Checkers::on_handed_in(const PeerId& peer, HandedIn handed_in) {
     if (handed_in.samples.size() == 0) return;
     auto& of_peer = handed_in_[peer];
     const std::uint64_t begin = handed_in.samples.begin;
-    DEDLOC_CHECK(of_peer.emplace(begin, std::move(handed_in)).second,
+    const std::pair key(handed_in.moved.offset, begin);
+    DEDLOC_CHECK(of_peer.emplace(key, std::move(handed_in)).second,
                  "the simulated trainer used counter {} twice",
                  begin);
 }
 
-const HandedIn* Checkers::find(const PeerId& peer, CounterRange samples) const {
+const HandedIn* Checkers::find(const PeerId& peer,
+                               CounterRange samples,
+                               std::uint64_t moved_from) const {
     const auto of_peer = handed_in_.find(peer);
     if (of_peer == handed_in_.end()) return nullptr;
-    const auto found = of_peer->second.find(samples.begin);
+    const auto found = of_peer->second.find({moved_from, samples.begin});
     if (found == of_peer->second.end() || found->second.samples != samples) return nullptr;
     return &found->second;
 }
@@ -142,6 +145,9 @@ void Checkers::on_certificate(const std::string& who, ByteView certificate, Time
 
 void Checkers::check_averages(const Link& link) {
     const RoundPlan& plan = *link.plan;
+    const std::uint64_t step = link.decision.instance.step;
+    if (consensus::moved_range(plan) != consensus::fragment_of(vector_count_, fragments_, step))
+        violation(describe(link.decision) + ": it moves another fragment than its step");
     for (std::size_t p = 0; p < plan.parts.size() && p < link.decision.parts.size(); ++p) {
         const ElementRange part = plan.parts[p].range();
         if (part.end() > vector_count_) {
@@ -203,8 +209,8 @@ std::vector<float> Checkers::pending_of(const PeerId& peer,
                                         const MemberInput& input,
                                         std::span<const float> unsent) const {
     std::vector<float> pending(vector_count_, 0.0f);
-    if (const HandedIn* fresh = find(peer, input.fresh)) pending = fresh->sum;
-    if (const HandedIn* carried = find(peer, input.carried))
+    if (const HandedIn* fresh = find(peer, input.fresh, 0)) pending = fresh->sum;
+    if (const HandedIn* carried = find(peer, input.carried, 0))
         for (const ElementRange& range : input.carried_ranges)
             for (std::uint64_t i = range.offset; i < range.end(); ++i)
                 pending[i] += carried->sum[i];
@@ -314,8 +320,10 @@ bool Checkers::add_handed_in(const Link& link,
                              ElementRange part,
                              Expected& expected) {
     const MemberInput& input = member.input;
-    const HandedIn* fresh = input.fresh.size() > 0 ? find(member.peer, input.fresh) : nullptr;
-    const HandedIn* carried = input.carried.size() > 0 ? find(member.peer, input.carried) : nullptr;
+    const std::uint64_t from = consensus::moved_range(*link.plan).offset;
+    const HandedIn* fresh = input.fresh.size() > 0 ? find(member.peer, input.fresh, from) : nullptr;
+    const HandedIn* carried =
+        input.carried.size() > 0 ? find(member.peer, input.carried, from) : nullptr;
     if ((fresh == nullptr) == (input.fresh.size() == 0) &&
         (carried == nullptr) == (input.carried.size() == 0)) {
         add_member(expected, codec_, part, input, fresh, carried);
@@ -337,10 +345,20 @@ const Link* Checkers::commit_before(const Link& link) const {
     }
 }
 
+// The newest commit before it that moved the same.
+const Link* Checkers::moved_before(const Link& link) const {
+    const Link* before = &link;
+    for (std::uint64_t i = 0; i < fragments_ && before != nullptr; ++i)
+        before = commit_before(*before);
+    return before;
+}
+
 void Checkers::check_staleness(const Link& link) {
     const Link* before = commit_before(link);
+    const Link* carried_from = moved_before(link);
+    const std::uint64_t from = consensus::moved_range(*link.plan).offset;
     for (const consensus::PlanMember& member : link.plan->members) {
-        const HandedIn* fresh = find(member.peer, member.input.fresh);
+        const HandedIn* fresh = find(member.peer, member.input.fresh, from);
         if (fresh != nullptr && fresh->state != link.plan->state)
             violation(
                 fmt::format("{}: the fresh samples [{}, {}) of {} were computed at another "
@@ -350,10 +368,10 @@ void Checkers::check_staleness(const Link& link) {
                             fresh->samples.end,
                             member.peer.short_text()));
         check_ahead(link, fresh, before);
-        const HandedIn* carried = find(member.peer, member.input.carried);
-        if (before != nullptr) check_ahead(link, carried, commit_before(*before));
-        if (carried != nullptr && before != nullptr &&
-            carried->state != before->decision.state_before)
+        const HandedIn* carried = find(member.peer, member.input.carried, from);
+        if (carried_from != nullptr) check_ahead(link, carried, commit_before(*carried_from));
+        if (carried != nullptr && carried_from != nullptr &&
+            carried->state != carried_from->decision.state_before)
             violation(fmt::format("{}: the carried samples [{}, {}) of {} are not one step stale",
                                   describe(link.decision),
                                   carried->samples.begin,
@@ -433,17 +451,22 @@ void Checkers::check_lost(const Undisturbed& undisturbed, TimePoint until) {
         for (const Link* link : book_.chain(tip))
             if (link->plan) chains.back().add_commit(link->decision, *link->plan);
     }
+    // A fragment takes what its step left out at its next turn.
     constexpr Duration before = 15s;
-    constexpr Duration after = 15s;
+    const Duration after = 15s * static_cast<std::int64_t>(fragments_);
     for (const auto& [peer, of_peer] : handed_in_)
-        for (const auto& [begin, handed_in] : of_peer) {
-            if (handed_in.at > until ||
+        for (const auto& [key, handed_in] : of_peer) {
+            if (handed_in.at + (after - before) > until ||
                 !undisturbed(peer, handed_in.at - before, handed_in.at + after))
                 continue;
+            const ElementRange moved =
+                handed_in.moved.count > 0 ? handed_in.moved : ElementRange{0, vector_count_};
             double best = 0;
             for (const SampleAccounts& accounts : chains)
-                best = std::max(best, accounts.mass(peer, handed_in.samples));
-            const auto size = static_cast<double>(handed_in.samples.size());
+                best = std::max(best, accounts.mass(peer, handed_in.samples, moved));
+            const double size = static_cast<double>(handed_in.samples.size()) *
+                                static_cast<double>(moved.count) /
+                                static_cast<double>(vector_count_);
             samples_judged_ += size;
             if (best > size - samples_rounding) continue;
             // Left out twice in a row and expired: the promise allows it when the rounds themselves
@@ -457,13 +480,13 @@ void Checkers::check_lost(const Undisturbed& undisturbed, TimePoint until) {
             samples_lost_ += size - best;
             violation(
                 fmt::format("samples are lost: [{}, {}) of {}, handed in at {:.3f} s by a "
-                            "peer that no fault touched; {:.2f} of {} are in",
+                            "peer that no fault touched; {:.2f} of {:.2f} are in",
                             handed_in.samples.begin,
                             handed_in.samples.end,
                             peer.short_text(),
                             to_seconds(handed_in.at.since_start),
                             best,
-                            handed_in.samples.size()));
+                            size));
         }
 }
 

@@ -46,6 +46,8 @@ struct HandedIn {
     // With the delayed update: the state that the first samples were computed at, while the step
     // before was made. Zero: none were.
     Digest ahead{};
+    // With fragments: what the step moves. Empty: the whole vector.
+    consensus::ElementRange moved{};
 };
 
 class Checkers {
@@ -53,8 +55,9 @@ class Checkers {
     // All parts of the run travel in this codec.
     Checkers(const security::Verifier& verifier,
              std::uint64_t vector_count,
-             codec::CodecId codec = codec::CodecId::fp32)
-        : book_(verifier), vector_count_(vector_count), codec_(codec) {}
+             codec::CodecId codec = codec::CodecId::fp32,
+             std::uint64_t fragments = 1)
+        : book_(verifier), vector_count_(vector_count), codec_(codec), fragments_(fragments) {}
 
     // Averages of this run are not means: what reduces them.
     void expect_clipped(const allreduce::CenteredClipRule& rule) {
@@ -120,7 +123,10 @@ class Checkers {
                                   std::span<const float> unsent) const;
     void check_unsent(const PeerId& peer, const Frozen& last, const Frozen& next);
     bool is_gathered(const Link& link, std::size_t part);
-    const HandedIn* find(const PeerId& peer, consensus::CounterRange samples) const;
+    // `moved_from`: where what the step moves begins.
+    const HandedIn* find(const PeerId& peer,
+                         consensus::CounterRange samples,
+                         std::uint64_t moved_from) const;
     struct Expected;
     void check_averages(const Link& link);
     bool is_clipped(const Link& link, std::size_t part);
@@ -136,14 +142,17 @@ class Checkers {
     bool was_left_out(const PeerId& peer, TimePoint from, TimePoint to) const;
     void check_lost(const Undisturbed& undisturbed, TimePoint until);
     const Link* commit_before(const Link& link) const;
+    const Link* moved_before(const Link& link) const;
 
     ChainBook book_;
     std::uint64_t vector_count_;
     codec::CodecId codec_;
+    std::uint64_t fragments_;
     std::shared_ptr<const allreduce::CenteredClipReducer> clipped_;
     std::map<std::pair<Digest, std::uint64_t>, StateSeen> states_;
-    std::map<PeerId, std::map<std::uint64_t, HandedIn>> handed_in_;  // by first counter
-    std::map<PeerId, std::vector<Frozen>> frozen_;                   // in their order
+    // By where what was moved begins, and the first counter.
+    std::map<PeerId, std::map<std::pair<std::uint64_t, std::uint64_t>, HandedIn>> handed_in_;
+    std::map<PeerId, std::vector<Frozen>> frozen_;  // in their order
     std::map<Digest, TimePoint> seen_at_;
     std::map<std::pair<Digest, std::uint64_t>, double> applied_;  // the longest
     std::vector<std::string> violations_;

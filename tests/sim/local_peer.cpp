@@ -1,5 +1,6 @@
 #include "tests/sim/local_peer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "dedloc/base/check.h"
@@ -31,12 +32,14 @@ LocalPeer::LocalPeer(const run::Layout& layout,
                      Complain complain)
     : complain_(std::move(complain)),
       model_(std::make_unique<LocalModel>(layout, std::move(add_gradient))),
-      accumulation_(train::make_accumulation(local, *model_)) {}
+      accumulation_(train::make_accumulation(local, *model_)),
+      fragments_(local ? local->fragments : 1) {}
 
 LocalPeer::~LocalPeer() = default;
 
 void LocalPeer::begin_at(const state::Snapshot& state) {
     accumulation_->begin_at(state);
+    step_ = state.step();
     const std::span<const float> parameters = replica::parameters_of(state);
     start_.assign(parameters.begin(), parameters.end());
 }
@@ -44,9 +47,12 @@ void LocalPeer::begin_at(const state::Snapshot& state) {
 void LocalPeer::move_to(const state::Snapshot& state) {
     const std::vector<float> before(model_->here().begin(), model_->here().end());
     accumulation_->move_to(state);
+    step_ = state.step();
     const std::span<const float> newer = replica::parameters_of(state);
     for (std::size_t i = 0; i < newer.size(); ++i) {
-        if (model_->here()[i] == newer[i] + (before[i] - start_[i])) continue;
+        const bool stays = newer[i] == start_[i];  // to the bit, as fragments do
+        const float there = stays ? before[i] : newer[i] + (before[i] - start_[i]);
+        if (model_->here()[i] == there) continue;
         complain_("what was done beside a round is not done again from the state that came of it");
         break;
     }
@@ -61,12 +67,16 @@ void LocalPeer::compute(consensus::CounterRange samples) {
 void LocalPeer::take(std::span<float> sum, std::uint64_t samples) {
     accumulation_->take(sum, {}, samples);
     const auto weight = static_cast<float>(samples);
+    const consensus::ElementRange moved = consensus::fragment_of(sum.size(), fragments_, step_);
     for (std::size_t i = 0; i < sum.size(); ++i) {
-        if (sum[i] == weight * (start_[i] - model_->here()[i])) continue;
-        complain_("what is handed in is not the way that was gone since the last global step");
+        const bool is_moved = i >= moved.offset && i < moved.end();
+        if (sum[i] == (is_moved ? weight * (start_[i] - model_->here()[i]) : 0.0f)) continue;
+        complain_("what is handed in is not the way that was gone since it was moved last");
         break;
     }
-    start_.assign(model_->here().begin(), model_->here().end());
+    std::copy_n(model_->here().begin() + static_cast<std::ptrdiff_t>(moved.offset),
+                moved.count,
+                start_.begin() + static_cast<std::ptrdiff_t>(moved.offset));
 }
 
 }  // namespace dedloc::lab

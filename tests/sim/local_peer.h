@@ -43,6 +43,8 @@ class LocalPeer {
     Complain complain_;
     std::unique_ptr<LocalModel> model_;
     std::unique_ptr<train::Accumulation> accumulation_;
+    std::uint64_t fragments_;
+    std::uint64_t step_ = 0;
     std::vector<float> start_;  // of the way to where the model is
 };
 

@@ -252,6 +252,7 @@ SimRun run_of(const SimulationOptions& options) {
                               robust_config(options));
     run.run.averaging.leave_out_slow = options.leave_out_slow;
     if (options.light) make_local(run.run);
+    if (options.fragments > 1) run.run.local->fragments = options.fragments;
     return run;
 }
 

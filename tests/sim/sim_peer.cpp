@@ -305,7 +305,10 @@ Task<void> SimPeer::train() {
     const double seconds = static_cast<double>(setup_.micro_batch) / setup_.samples_per_s;
     const Duration duration = from_seconds(seconds);
     using Next = train::StepDriver::Next;
-    driver_.emplace(*collaboration_, setup_.run.layout, std::uint64_t{node_.incarnation()} << 24);
+    driver_.emplace(*collaboration_,
+                    setup_.run.layout,
+                    std::uint64_t{node_.incarnation()} << 24,
+                    setup_.run.run.fragments());
     for (;;) {
         if (outcome_) take_outcome();
         if (driver_->begins_check()) co_await check_another();
@@ -340,8 +343,9 @@ Task<void> SimPeer::hand_in() {
             if (local_) local_->take(sum_, count);
             std::ranges::copy(sum_, sum.begin());
         };
-    collab::Contribution contribution = driver_->hand_in(ahead, take);
-    HandedIn handed_in{samples, std::move(sum_), root_, world_.now(), ahead_};
+    collab::Contribution contribution = driver_->hand_in(ahead, take, state_->step());
+    HandedIn handed_in{
+        contribution.samples, std::move(sum_), root_, world_.now(), ahead_, contribution.moved};
     setup_.checkers.on_handed_in(node_.id(), std::move(handed_in));
     sum_.assign(setup_.run.layout.vector_count(), 0.0f);
     ahead_ = {};
@@ -369,7 +373,7 @@ void SimPeer::take_outcome() {
         return;
     }
     if (!goes_on) sum_.assign(setup_.run.layout.vector_count(), 0.0f);
-    const bool moves = goes_on && driver_->samples().size() > 0;
+    const bool moves = goes_on && driver_->has_progress();
     if (local_ && moves) local_->move_to(*outcome->state);
     if (local_ && !moves) local_->begin_at(*outcome->state);
     const Digest computed_at = root_;

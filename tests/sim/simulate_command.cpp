@@ -59,6 +59,7 @@ int run_traced(const SimulateCommand& command, SimulationOptions options) {
     bool failed = false;
     for (std::uint64_t i = 0; i < command.seeds; ++i) {
         options.seed = command.first + i;
+        if (command.light) make_light(options);
         make_robust(command, options);
         if (simulate_traced(options.seed, options, command.messages).failed()) failed = true;
     }
@@ -188,13 +189,13 @@ int run_simulate(const SimulateCommand& command, const std::string&) {
     options.two_networks = command.two_networks;
     if (command.group_max > 0) options.group_max = command.group_max;
     options.codec = codec::codec_from_string(command.codec).value();
-    if (command.light) make_light(options);
     if (!command.trace) base::set_log_level(LogLevel::error);
     if (command.trace) return run_traced(command, options);
     const auto begun = RealTime::now();
     SeedPool pool(pool_options(command), [&options, &command](std::uint64_t seed) {
         SimulationOptions one = options;
         one.seed = seed;
+        if (command.light) make_light(one);
         make_robust(command, one);
         return seed_result(simulate(one));
     });

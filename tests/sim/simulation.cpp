@@ -1,7 +1,10 @@
 #include "tests/sim/simulation.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
+#include <tuple>
+#include <utility>
 
 #include "dedloc/replica/certificate_log.h"
 #include "dedloc/wire/message.h"
@@ -26,7 +29,7 @@ class Simulation {
           random_(base::Random(base::mix64(options.seed)).fork("lab")),
           run_(run_of(options)),
           world_(options.seed, network_of(options, random_)),
-          checkers_(verifier_, options.elements(), options.codec),
+          checkers_(verifier_, options.elements(), options.codec, options.fragments),
           scenario_(make_scenario(options, world_, random_)),
           faults_end_(world_.now() + options.faults_for) {
         if (run_.run.robust) checkers_.expect_clipped(run_.clip_rule());
@@ -403,8 +406,18 @@ std::uint64_t SimulationOptions::elements() const {
 }
 
 void make_light(SimulationOptions& options) {
+    using codec::CodecId;
+    // The modes take turns.
+    constexpr std::array<std::pair<CodecId, std::uint64_t>, 8> modes = {{{CodecId::sparse, 1},
+                                                                         {CodecId::fp32, 2},
+                                                                         {CodecId::sparse, 1},
+                                                                         {CodecId::sparse, 1},
+                                                                         {CodecId::fp16, 3},
+                                                                         {CodecId::sparse, 1},
+                                                                         {CodecId::blockwise8, 4},
+                                                                         {CodecId::sparse, 1}}};
     options.light = true;
-    options.codec = codec::CodecId::sparse;
+    std::tie(options.codec, options.fragments) = modes[options.seed % modes.size()];
 }
 
 SimulationResult simulate(const SimulationOptions& options) {

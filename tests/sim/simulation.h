@@ -45,8 +45,10 @@ struct SimulationOptions {
     // averaging.group_max: more peers than that average in a grid. Default: 2 to 4 in a quarter of
     // the seeds, else more than there are peers.
     std::optional<std::size_t> group_max;
-    // [local], in a sparse codec, and mostly delayed: pseudo-gradients of steps of each peer's own.
+    // [local], mostly delayed: pseudo-gradients of steps of each peer's own, in a sparse codec or
+    // in so many fragments.
     bool light = false;
+    std::uint64_t fragments = 1;
     bool leave_out_slow = true;                   // averaging.leave_out_slow
     codec::CodecId codec = codec::CodecId::fp32;  // averaging.codec
     // From so many machines on, two thirds of the seeds have one or two that only aggregate.

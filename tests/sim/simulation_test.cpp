@@ -162,6 +162,42 @@ TEST(Simulation, few_bytes_keep_all_promises_under_faults) {
     EXPECT_GT(ahead, 300u);
 }
 
+// ... and of fragments alone, whole groups and grids: what a step leaves out of one waits for its
+// next turn.
+TEST(Simulation, fragments_keep_all_promises_under_faults) {
+    std::uint64_t averages = 0;
+    std::uint64_t of_grids = 0;
+    for (const codec::CodecId codec : {codec::CodecId::fp16, codec::CodecId::blockwise8})
+        for (std::uint64_t seed = 190000000; seed < 190000010; ++seed) {
+            SimulationOptions options;
+            options.seed = seed;
+            options.tortures = 0;
+            options.light = true;
+            options.codec = codec;
+            options.fragments = 2 + seed % 3;
+            const SimulationResult result = expect_no_violation(options);
+            averages += result.averages_checked;
+            of_grids += result.averages_of_grids;
+        }
+    EXPECT_GT(averages, 500u);
+    EXPECT_GT(of_grids, 20u);
+}
+
+TEST(Simulation, a_fragment_that_is_counted_twice_is_found) {
+    bool found = false;
+    for (std::uint64_t seed = 1; seed <= 20 && !found; ++seed) {
+        SimulationOptions options;
+        options.seed = seed;
+        options.peers_max = 8;
+        options.tortures = 0;
+        options.light = true;
+        options.fragments = 3;
+        options.bugs = *planted_bug("count_twice");
+        found = simulate(options).failed();
+    }
+    EXPECT_TRUE(found);
+}
+
 TEST(Simulation, planted_mistakes_of_few_bytes_are_found) {
     for (const char* name : {"lose_unsent", "stale_overlap"}) {
         bool found = false;

@@ -99,7 +99,8 @@ Task<void> VirtualPeer::assist() {
 }
 
 void VirtualPeer::start_from(const state::Snapshot& state) {
-    learner_->at_step(state.step());
+    step_ = state.step();
+    learner_->at_step(step_);
     accumulation_->begin_at(state);
 }
 
@@ -153,7 +154,7 @@ Task<void> VirtualPeer::hand_in() {
         [this](std::span<float> sum, std::span<float> buffers, std::uint64_t samples) {
             accumulation_->take(sum, buffers, samples);
         };
-    collab::Contribution contribution = driver_->hand_in(ahead, take);
+    collab::Contribution contribution = driver_->hand_in(ahead, take, step_);
     if (ahead) {
         scope_.spawn("step", step_beside(std::move(contribution)));
         co_return;
@@ -175,8 +176,9 @@ void VirtualPeer::take_outcome() {
     }
     const auto& state = outcome->state;
     listener_.on_round(state->step(), to_seconds(world_.now() - handed_in_at_));
-    if (goes_on && driver_->samples().size() > 0) {
-        learner_->at_step(state->step());
+    if (goes_on && driver_->has_progress()) {
+        step_ = state->step();
+        learner_->at_step(step_);
         accumulation_->move_to(*state);
         return;
     }
@@ -193,7 +195,10 @@ Task<void> VirtualPeer::train() {
     while (!going_) co_await changed_.wait();
     const auto begun = collaboration_->state();
     using Next = train::StepDriver::Next;
-    driver_.emplace(*collaboration_, layout_, std::uint64_t{node_.incarnation()} << 24);
+    driver_.emplace(*collaboration_,
+                    layout_,
+                    std::uint64_t{node_.incarnation()} << 24,
+                    options_.run.fragments());
     start_from(*begun);
     while (failure_.empty() && !kept_out_) {
         if (outcome_) take_outcome();

@@ -70,6 +70,7 @@ class VirtualPeer final : public events::EventSink {
     std::unique_ptr<train::Accumulation> accumulation_;
     run::Layout layout_;
     std::optional<train::StepDriver> driver_;
+    std::uint64_t step_ = 0;  // of the state that the learner has
     TimePoint handed_in_at_;
     std::optional<Result<collab::StepOutcome>> outcome_;
     double computing_s_ = 0;

@@ -37,7 +37,7 @@ class CodecCutter {
     // A crumb and its neighbour in the range belong to who has more of them.
     void append(consensus::PlanPart part) {
         const std::uint64_t crumb = std::min(crumb_elements_max, longest() / 8);
-        if (part.offset > range().offset) {
+        if (part.offset > range().offset && !plan_.parts.empty()) {
             consensus::PlanPart& last = plan_.parts.back();
             if (std::min(last.count, part.count) < crumb && last.count + part.count <= longest()) {
                 if (last.count < part.count) last.owner = part.owner;

@@ -38,7 +38,7 @@ void cut_range(consensus::RoundPlan& plan,
 // that a chunk is encoded as its author has chosen it. A part that this empties is dropped.
 void align_to_chunks(consensus::RoundPlan& plan, const TransferOptions& options);
 
-// Cuts the plan's parts, which cover the vector, at the borders of the options' codec ranges, and
+// Cuts the plan's parts at the borders of the options' codec ranges, and
 // says each one's codec. Without such ranges nothing changes.
 void cut_by_codec(consensus::RoundPlan& plan, const TransferOptions& options);
 

@@ -18,6 +18,7 @@
 #include "dedloc/base/token_bucket.h"
 #include "dedloc/codec/chooser.h"
 #include "dedloc/codec/codec.h"
+#include "dedloc/consensus/member_input.h"
 #include "dedloc/events/complaints.h"
 #include "dedloc/links/reachability.h"
 #include "dedloc/links/timeouts.h"
@@ -36,6 +37,7 @@ struct TransferOptions {
     std::vector<codec::CodecRange> codec_ranges{};
     std::uint64_t bounded_count = 0;  // as a plan's; a range of codecs ends there. 0: all
     std::uint64_t vector_count = 0;
+    std::uint64_t fragments = 1;  // of the vector, one of which a round moves, in turn
     std::uint64_t part_elements_max = 1u << 20;
     std::uint64_t samples_max = 1u << 30;  // one peer may bring to one step, carried ones included
     Duration deadline_max = 120s;          // of a whole round, from its plan
@@ -55,6 +57,14 @@ struct TransferOptions {
         constexpr std::size_t many = 1024;  // what a block adds once does not count
         if (!codec_ranges.empty()) return codec::element_bytes(codec_ranges);
         return static_cast<double>(codec::encoded_size(codec, many)) / many;
+    }
+    // A round of this step moves these elements.
+    consensus::ElementRange range_of(std::uint64_t step) const {
+        return consensus::fragment_of(vector_count, fragments, step);
+    }
+    // A round moves so many bytes, on average.
+    double average_bytes() const {
+        return element_bytes() * static_cast<double>(vector_count) / static_cast<double>(fragments);
     }
     // May sums be reduced further?
     bool adds_up() const { return !reducer || reducer->adds_up(); }

@@ -23,13 +23,14 @@ Ok check_left_out(const consensus::RoundPlan& plan) {
     return sorted && empty && !plan.leaves_out(plan.leader) ? Ok() : bad_plan("whom it leaves out");
 }
 
-// Parts cover the vector, and each of them is all in one codec: in that of its tensors, as far as
-// we know them.
+// Parts cover what the step moves, and each of them is all in one codec: in that of its tensors, as
+// far as we know them.
 Ok check_parts(const consensus::RoundPlan& plan, const TransferOptions& options) {
     const auto number = [](codec::CodecId id) { return static_cast<std::uint32_t>(id); };
     DEDLOC_CHECK(options.codec_ranges.empty() ||
                  options.codec_ranges.back().end() == options.vector_count);
-    std::uint64_t position = 0;
+    const consensus::ElementRange moved = options.range_of(plan.instance.step);
+    std::uint64_t position = moved.offset;
     auto range = options.codec_ranges.begin();
     for (const consensus::PlanPart& part : plan.parts) {
         const std::uint32_t said = plan.codec_of(part);
@@ -39,7 +40,7 @@ Ok check_parts(const consensus::RoundPlan& plan, const TransferOptions& options)
         const auto codec = static_cast<codec::CodecId>(said);
         if (part.offset != position || part.count == 0 ||
             part.count > longest_part(options, codec, plan.groups > 0) ||
-            part.count > options.vector_count - position || part.owner >= plan.members.size())
+            part.count > moved.end() - position || part.owner >= plan.members.size())
             return bad_plan("its parts do not cover the vector");
         if (codec::is_sparse(codec) && part.offset % codec::block_elements(codec) != 0)
             return bad_plan("a part begins inside a chunk of its codec");
@@ -48,7 +49,7 @@ Ok check_parts(const consensus::RoundPlan& plan, const TransferOptions& options)
         while (range->end() <= part.offset) ++range;
         if (range->codec != codec || range->end() < position) return bad_plan("a part's codec");
     }
-    return position == options.vector_count ? Ok() : bad_plan("its parts do not cover the vector");
+    return position == moved.end() ? Ok() : bad_plan("its parts do not cover the vector");
 }
 
 }  // namespace
@@ -69,6 +70,8 @@ Ok check_plan(const consensus::RoundPlan& plan, const TransferOptions& options) 
             return bad_plan("who weighs nothing in it");
     }
     DEDLOC_TRY_VOID(check_left_out(plan));
+    if (plan.whole_count != (options.fragments > 1 ? options.vector_count : 0))
+        return bad_plan("the length of the whole vector");
     if (plan.reducer != options.reducer_number()) return bad_plan("its reducer");
     if (plan.groups > 0 && !options.may_have_grids())
         return bad_plan("a grid of what does not add up");

@@ -6,8 +6,8 @@
 namespace dedloc::allreduce {
 
 // True if every field of a plan makes sense for a run with these options: members sorted and
-// unique, parts in order and covering the vector, each in the codec of its elements, indices and
-// durations within bounds. Pure.
+// unique, parts in order and covering what its step moves, each in the codec of its elements,
+// indices and durations within bounds. Pure.
 Ok check_plan(const consensus::RoundPlan& plan, const TransferOptions& options);
 
 // Are these the bytes that the header names, and finite numbers for all of its part? The header

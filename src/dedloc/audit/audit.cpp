@@ -44,9 +44,12 @@ double orphaned(const SampleAccounts& winner,
                     in += consensus::included_samples(plan.members[i].input,
                                                       plan.parts[p].range(),
                                                       consensus::vector_count(plan));
-            const double kept = winner.mass(plan.members[i].peer, plan.members[i].input.fresh) +
-                                winner.mass(plan.members[i].peer, plan.members[i].input.carried);
-            samples += std::max(0.0, in - kept);
+            const consensus::ElementRange moved = consensus::moved_range(plan);
+            const auto kept = [&](const consensus::CounterRange& of) {
+                return winner.mass(plan.members[i].peer, of, moved);
+            };
+            const consensus::MemberInput& input = plan.members[i].input;
+            samples += std::max(0.0, in - kept(input.fresh) - kept(input.carried));
         }
     }
     return samples;

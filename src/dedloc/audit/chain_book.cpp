@@ -188,11 +188,15 @@ void ChainBook::check_commit(const Link& link) {
         problem(describe(decision) + ": its parts are not its plan's");
         return;
     }
-    std::uint64_t position = 0;
+    const bool is_whole = plan.whole_count == 0;
+    std::uint64_t position = is_whole ? 0 : consensus::moved_range(plan).offset;
+    if (!is_whole && consensus::moved_range(plan).end() > plan.whole_count)
+        problem(describe(decision) + ": its parts leave the vector");
     for (std::size_t i = 0; i < plan.parts.size(); ++i) {
         const consensus::FinishedPart& part = decision.parts[i];
         if (plan.parts[i].offset != position)
-            problem(describe(decision) + ": its parts do not cover the vector once");
+            problem(describe(decision) +
+                    ": its parts do not cover the vector, or its fragment, once");
         position += plan.parts[i].count;
         if (part.plan != digest || part.part != i || part.owner >= plan.members.size() ||
             !verifier_.verify(plan.members[part.owner].peer,

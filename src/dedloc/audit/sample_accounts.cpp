@@ -114,13 +114,17 @@ std::vector<std::string> SampleAccounts::twice_in_words(std::size_t count_max) c
     return words;
 }
 
-double SampleAccounts::mass(const PeerId& peer, CounterRange samples) const {
+double SampleAccounts::mass(const PeerId& peer,
+                            CounterRange samples,
+                            std::optional<ElementRange> within) const {
     const auto found = entries_.find(peer);
     if (found == entries_.end()) return 0;
     std::vector<Entry> near;  // others change nothing about these samples
     for (const Entry& entry : found->second)
         if (entry.samples.begin < samples.end && samples.begin < entry.samples.end)
             near.push_back(entry);
+    if (within)
+        for (Entry& entry : near) entry.ranges = consensus::intersect(entry.ranges, *within);
     double mass = 0;
     for (const Piece& piece : pieces(near)) {
         const std::uint64_t begin = std::max(piece.samples.begin, samples.begin);

@@ -12,6 +12,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,10 @@ class SampleAccounts {
     std::map<PeerId, PeerAccount> accounts() const;
     // Sentences about samples that are in twice, at most `count_max`.
     std::vector<std::string> twice_in_words(std::size_t count_max) const;
-    // Mass of samples [begin, end) of `peer` that is in.
-    double mass(const PeerId& peer, consensus::CounterRange samples) const;
+    // Mass of samples [begin, end) of `peer` that is in, or in on a range of the vector.
+    double mass(const PeerId& peer,
+                consensus::CounterRange samples,
+                std::optional<consensus::ElementRange> within = std::nullopt) const;
 
   private:
     struct Entry {

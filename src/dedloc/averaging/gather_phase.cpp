@@ -55,8 +55,7 @@ bool GatherPhase::others_follow_another(const consensus::Base& base) const {
 Duration GatherPhase::time_for_newcomers() {
     tick();
     const links::Served served = served_.take();
-    const double average = environment_.options.element_bytes() *
-                           static_cast<double>(environment_.options.vector_count);
+    const double average = environment_.options.average_bytes();
     if (served.bytes < served.talk_bytes || served.bytes < average * fetched_least)
         return Duration(0);
     const double averages = served.bytes / average;
@@ -73,9 +72,11 @@ void GatherPhase::tick() {
 }
 
 // Peers that are here are enough for a step of the collaboration; else it would be one of a few.
+// A fragment's contributions are of as many batches as there are fragments.
 bool GatherPhase::are_enough(const Gathered& gathered) const {
     if (gathered.missing_proved == 0) return true;
-    const auto batch = static_cast<double>(environment_.options.batch_target);
+    const auto batch =
+        static_cast<double>(environment_.options.batch_target * environment_.options.fragments);
     return gathered.brought > 0 && gathered.here.size() >= gathered.missing_proved &&
            static_cast<double>(gathered.weight) >= batch * batch_share_least;
 }

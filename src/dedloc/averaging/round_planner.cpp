@@ -82,7 +82,7 @@ std::string describe(const consensus::RoundPlan& plan) {
     std::vector<double> shares(plan.members.size(), 0.0);
     for (const consensus::PlanPart& part : plan.parts)
         shares[part.owner] += 100.0 * static_cast<double>(part.count) /
-                              static_cast<double>(plan.parts.back().range().end());
+                              static_cast<double>(consensus::moved_range(plan).count);
     text += " (";
     for (std::size_t i = 0; i < shares.size(); ++i)
         text += fmt::format("{}{:.0f}", i == 0 ? "" : " + ", shares[i]);
@@ -160,6 +160,9 @@ class RoundPlanner {
                             bool in_grid) const;
 
     void set_average_costs(std::vector<planner::PeerRates>& rates) const;
+    consensus::ElementRange moved() const {
+        return question_.options.range_of(question_.base.instance.step);
+    }
 
     const RoundQuestion& question_;
 };
@@ -258,8 +261,7 @@ Result<Division> RoundPlanner::divide_into_groups(
     options.group_max = question_.options.group_max;
     options.part_elements_min = question_.options.part_elements_min;
     options.sums_cost = sizeof(float) / question_.options.element_bytes();
-    DEDLOC_TRY(planner::Grid grid,
-               planner::make_grid(rates, question_.options.vector_count, options));
+    DEDLOC_TRY(planner::Grid grid, planner::make_grid(rates, moved().count, options));
     Division division{.announces = announces, .may_own = {}, .split = {}, .grid = {}};
     for (const planner::PeerRates& rate : rates) division.may_own.push_back(rate.owns_allowed);
     division.split.seconds = grid.seconds;
@@ -288,12 +290,12 @@ Result<Division> RoundPlanner::divide(const std::map<PeerId, Announce>& announce
         return make_error(ErrorKind::not_found, "nobody has anything to average");
     planner::SplitOptions split_options;
     split_options.part_elements_min = question_.options.part_elements_min;
-    auto split = planner::split_elements(rates, question_.options.vector_count, split_options);
+    auto split = planner::split_elements(rates, moved().count, split_options);
     if (!split) {  // nobody may own: the leader does, as everybody who announced reached it
         std::size_t place = 0;
         for (const auto& [peer, announce] : announces)
             rates[place++].owns_allowed = peer == question_.me;
-        split = planner::split_elements(rates, question_.options.vector_count, split_options);
+        split = planner::split_elements(rates, moved().count, split_options);
     }
     if (!split) return std::move(split).error();
     Division division{.announces = announces, .may_own = {}, .split = *std::move(split)};
@@ -330,7 +332,7 @@ Result<Division> RoundPlanner::divide_with_aggregators(std::map<PeerId, Announce
             "; {} aggregators take {:.0f} %: {:.3g} s predicted instead of "
             "{:.3g} s",
             helping,
-            100 * share / static_cast<double>(question_.options.vector_count),
+            100 * share / static_cast<double>(moved().count),
             with->split.seconds,
             without->split.seconds);
     return with;
@@ -362,14 +364,13 @@ Result<planner::LeaveOutAnswer> RoundPlanner::whom_to_leave_out(
         candidates.push_back(may ? planner::Candidate::yes : planner::Candidate::no);
         votes.push_back(question_.base.voter_incarnation(peer) == announce.incarnation);
     }
-    planner::LeaveOutQuestion question{
-        .peers = rates,
-        .samples = samples,
-        .candidates = candidates,
-        .elements_count = static_cast<double>(question_.options.vector_count),
-        .computing_s = question_.computing_s,
-        .delayed = question_.options.delayed,
-        .worth_it = planner::leaving_out_worth};
+    planner::LeaveOutQuestion question{.peers = rates,
+                                       .samples = samples,
+                                       .candidates = candidates,
+                                       .elements_count = static_cast<double>(moved().count),
+                                       .computing_s = question_.computing_s,
+                                       .delayed = question_.options.delayed,
+                                       .worth_it = planner::leaving_out_worth};
     DEDLOC_TRY(planner::LeaveOutAnswer answer, planner::choose_left_out(question));
     std::size_t voters = 0;
     for (std::size_t i = 0; i < votes.size(); ++i)
@@ -416,8 +417,7 @@ events::PlanMade RoundPlanner::event_of(const consensus::RoundPlan& plan,
     const double element_bytes = question_.options.element_bytes();
     const std::vector<planner::PeerRates> rates = rates_of(division.announces);
     events::PlanMade made{.predicted_s = plan.predicted_ms / 1e3, .left_out = plan.left_out.size()};
-    made.vector_mb =
-        static_cast<double>(question_.options.vector_count) * element_bytes * megabytes;
+    made.vector_mb = static_cast<double>(moved().count) * element_bytes * megabytes;
     made.lines = lines_of(plan, rates, element_bytes);
     if (question_.last_came) {
         made.last_peer = question_.last_came->peer.text();
@@ -451,6 +451,7 @@ Result<PlannedRound> RoundPlanner::plan() const {
     plan.bounded_count = question_.options.bounded_count;
     plan.tau = base.protection.tau();
     plan.length_max = base.protection.length_max();
+    if (question_.options.fragments > 1) plan.whole_count = question_.options.vector_count;
     std::map<PeerId, Announce> announces = question_.announces;
     const std::string without = leave_out_slow(announces, plan.left_out);
     DEDLOC_TRY(const Division division, divide_all(std::move(announces)));
@@ -467,6 +468,7 @@ Result<PlannedRound> RoundPlanner::plan() const {
         set_parts(plan, *division.grid);
     else
         set_parts(plan, division.split.part_elements, division.split.seconds);
+    for (consensus::PlanPart& part : plan.parts) part.offset += moved().offset;
     allreduce::align_to_chunks(plan, question_.options);
     allreduce::cut_by_codec(plan, question_.options);
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)

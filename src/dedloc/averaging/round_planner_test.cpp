@@ -139,5 +139,59 @@ TEST_F(RoundPlannerTest, makes_a_grid_of_many_members_only_for_a_reducer_that_ad
     EXPECT_TRUE(allreduce::check_plan(plan, options_));
 }
 
+TEST_F(RoundPlannerTest, moves_the_fragment_of_the_step_and_nothing_else) {
+    options_.vector_count = 1'000'001;
+    const double whole_s = plan_round(question())->event.predicted_s;
+    options_.fragments = 4;
+    for (std::uint64_t step = 0; step < 5; ++step) {
+        base_.instance.step = step;
+        for (const std::size_t group_max : {64u, 4u}) {
+            options_.group_max = group_max;
+            const auto planned = plan_round(question());
+            ASSERT_TRUE(planned);
+            const consensus::RoundPlan& plan = planned->plan;
+            EXPECT_TRUE(allreduce::check_plan(plan, options_));
+            EXPECT_EQ(consensus::moved_range(plan), consensus::fragment_of(1'000'001, 4, step));
+            EXPECT_EQ(plan.whole_count, 1'000'001u);
+            EXPECT_EQ(plan.groups > 0, group_max == 4);
+        }
+        options_.group_max = 64;
+        EXPECT_NEAR(plan_round(question())->event.predicted_s, whole_s / 4, whole_s / 40);
+    }
+}
+
+TEST_F(RoundPlannerTest, plans_of_another_fragment_or_vector_are_refused) {
+    const consensus::RoundPlan whole = plan();
+    options_.fragments = 4;
+    EXPECT_FALSE(allreduce::check_plan(whole, options_));
+    const consensus::RoundPlan plan = this->plan();
+    EXPECT_TRUE(allreduce::check_plan(plan, options_));
+    consensus::RoundPlan changed = plan;
+    changed.instance.step = 1;
+    EXPECT_FALSE(allreduce::check_plan(changed, options_));
+    changed = plan;
+    changed.whole_count += 4;
+    EXPECT_FALSE(allreduce::check_plan(changed, options_));
+    options_.fragments = 1;
+    EXPECT_FALSE(allreduce::check_plan(plan, options_));
+}
+
+// A fragment begins where it does: inside a tensor, and inside the range of a codec.
+TEST_F(RoundPlannerTest, cuts_a_fragment_where_codecs_change) {
+    options_.fragments = 4;
+    options_.codec = codec::CodecId::blockwise8;
+    options_.other_codecs = {codec::CodecId::fp32};
+    options_.bounded_count = 990'000;
+    options_.codec_ranges = {{0, 990'000, codec::CodecId::blockwise8},
+                             {990'000, 10'000, codec::CodecId::fp32}};
+    for (std::uint64_t step = 0; step < 4; ++step) {
+        base_.instance.step = step;
+        const consensus::RoundPlan plan = this->plan();
+        EXPECT_TRUE(allreduce::check_plan(plan, options_)) << step;
+        const bool has_buffers = plan.parts.back().codec.has_value();
+        EXPECT_EQ(has_buffers, step == 3);
+    }
+}
+
 }  // namespace
 }  // namespace dedloc::averaging

@@ -83,7 +83,8 @@ Ok RoundService::check_announcement(const PeerId& from,
     DEDLOC_TRY_VOID(consensus::check_input(
         announce.input, environment_.options.vector_count, environment_.options.samples_max));
     DEDLOC_TRY_VOID(environment_.roster.check_samples(from, announce.input));
-    return environment_.ledger.check_not_committed(from, announce.input);
+    return environment_.ledger.check_not_committed(
+        from, announce.input, environment_.options.range_of(base.instance.step).offset);
 }
 
 Task<Result<Bytes>> RoundService::on_announce(PeerId from, Bytes request) {

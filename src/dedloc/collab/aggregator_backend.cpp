@@ -71,7 +71,7 @@ void AggregatorBackend::on_decision(const consensus::Link& link) {
     }
     if (owned == 0) return;
     const double share =
-        static_cast<double>(elements) / static_cast<double>(consensus::vector_count(plan));
+        static_cast<double>(elements) / static_cast<double>(consensus::moved_range(plan).count);
     const events::PartsReduced reduced{.step = decision.instance.step + 1,
                                        .parts = owned,
                                        .share = share,

@@ -52,6 +52,9 @@ struct Contribution {
     CounterRange samples;
     std::vector<float>
         sum;  // vector_count() elements: gradient sums, then samples × buffers' change
+    // In a run with fragments the sum is of one, and `samples` are those since it was handed in
+    // last. Empty: the whole vector.
+    consensus::ElementRange moved{};
     double loss_sum = 0;
     double correct_sum = 0;
     // Network thread, at most once, before step() ends: the state that the step leads to is known,

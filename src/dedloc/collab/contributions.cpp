@@ -61,9 +61,10 @@ void Contributions::begin_step(bool keep_ahead) {
 std::shared_ptr<const allreduce::RoundInput> Contributions::hand_in(consensus::CounterRange samples,
                                                                     std::vector<float> sum,
                                                                     double loss_sum,
-                                                                    TimePoint now) {
+                                                                    TimePoint now,
+                                                                    consensus::ElementRange moved) {
     if (samples.size() > 0) handed_in_loss_ = loss_sum / static_cast<double>(samples.size());
-    auto input = deferred_.hand_in(samples, std::move(sum));
+    auto input = deferred_.hand_in(samples, std::move(sum), moved);
     if (const replica::UnsentGradients* unsent = deferred_.unsent(); unsent && on_frozen_)
         on_frozen_({*input, unsent->unsent(), unsent->forgotten()});
     handed_in_ = input->input;
@@ -71,8 +72,10 @@ std::shared_ptr<const allreduce::RoundInput> Contributions::hand_in(consensus::C
     return input;
 }
 
-void Contributions::hand_in_late(consensus::CounterRange samples, std::vector<float> sum) {
-    deferred_.hand_in_late(samples, std::move(sum));
+void Contributions::hand_in_late(consensus::CounterRange samples,
+                                 std::vector<float> sum,
+                                 consensus::ElementRange moved) {
+    deferred_.hand_in_late(samples, std::move(sum), moved);
 }
 
 std::optional<TimePoint> Contributions::fresh_handed_in_at() const {
@@ -98,7 +101,7 @@ void Contributions::committed(const consensus::RoundPlan& plan,
                               const consensus::Decision& decision,
                               std::optional<std::size_t> mine) {
     if (mine && !decision.parts.empty() && decision.parts[0].includes(*mine))
-        committed_samples_ += handed_in_->fresh.size();
+        committed_samples_ += deferred_.fresh_handed_in();
     if (mine && handed_in_->fresh.size() > 0 && is_in(decision, plan, *mine)) {
         contributed_to_ = decision.instance;
         contributed_loss_ = handed_in_loss_;
@@ -113,7 +116,7 @@ void Contributions::forget() {
 }
 
 std::uint64_t Contributions::forget_refused() {
-    const std::uint64_t samples = handed_in_->fresh.size();
+    const std::uint64_t samples = deferred_.fresh_handed_in();
     forget();
     return samples;
 }

@@ -58,9 +58,12 @@ class Contributions {
     std::shared_ptr<const allreduce::RoundInput> hand_in(consensus::CounterRange samples,
                                                          std::vector<float> sum,
                                                          double loss_sum,
-                                                         TimePoint now);
+                                                         TimePoint now,
+                                                         consensus::ElementRange moved = {});
     // The gradient was computed for the step before the open one.
-    void hand_in_late(consensus::CounterRange samples, std::vector<float> sum);
+    void hand_in_late(consensus::CounterRange samples,
+                      std::vector<float> sum,
+                      consensus::ElementRange moved = {});
     // Nothing: for the open step nothing is handed in.
     const std::optional<consensus::MemberInput>& handed_in() const { return handed_in_; }
     std::optional<TimePoint> fresh_handed_in_at() const;

@@ -55,6 +55,7 @@ NativeBackend::NativeBackend(BackendContext context)
 NativeBackend::~NativeBackend() = default;
 
 Result<void> NativeBackend::prepare() {
+    DEDLOC_TRY_VOID(replica::check_fragments(context_.options.run, context_.options.layout));
     DEDLOC_TRY(engine_,
                averaging::Coordinator::make(
                    round_environment(context_, ledger_, parts_, roster_, *this, judge_)));
@@ -216,9 +217,7 @@ void NativeBackend::on_status(const membership::Status& before, const membership
 }
 
 void NativeBackend::poll_pace() {
-    const averaging::RoundOptions& options = engine_->environment().options;
-    const double average_bytes =
-        options.element_bytes() * static_cast<double>(options.vector_count);
+    const double average_bytes = engine_->environment().options.average_bytes();
     if (auto hopeless = pace_.observe(told_.step, average_bytes))
         follower_->give_up_joining(*std::move(hopeless));
 }

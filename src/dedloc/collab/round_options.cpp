@@ -38,24 +38,27 @@ void set_robust(averaging::RoundOptions& round, const run::RobustConfig& robust)
 
 // A batch, and one that is carried: nobody computes on when the whole batch is
 // there. Of each, two micro-batches may have been in the making then (one computed ahead), and a
-// machine's own may be larger than the run's.
-std::uint64_t samples_max(const run::BatchConfig& batch) {
+// machine's own may be larger than the run's. A fragment's contribution is of as many steps as
+// there are fragments.
+std::uint64_t samples_max(const run::RunFile& run) {
+    const run::BatchConfig& batch = run.batch;
     const std::uint64_t in_the_making =
         batch.micro == run::micro_auto ? batch.target * 2 : batch.micro * 8;
-    return batch.target * 2 + in_the_making;
+    return (batch.target * 2 + in_the_making) * run.fragments();
 }
 
 averaging::RoundOptions round_options(const CollaborationOptions& options, const Planted& planted) {
     averaging::RoundOptions round;
     set_codecs(round, options);
     round.vector_count = options.layout.vector_count();
+    round.fragments = options.run.fragments();
     round.part_elements_max = options.run.averaging.part_elements_max;
     // A share below one whole part is not worth its messages, however small the run's parts are.
     // A part of a sparse codec is some kilobytes.
     constexpr std::uint64_t sparse_elements_min = 1u << 17;
     if (codec::is_sparse(round.codec)) round.part_elements_min = sparse_elements_min;
     round.part_elements_min = std::min(round.part_elements_min, round.part_elements_max);
-    round.samples_max = samples_max(options.run.batch);
+    round.samples_max = samples_max(options.run);
     round.batch_target = options.run.batch.target;
     round.norm_max = options.run.averaging.norm_max;
     round.leave_out_slow = options.run.averaging.leave_out_slow;

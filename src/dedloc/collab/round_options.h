@@ -20,7 +20,7 @@ averaging::RoundEnvironment round_environment(const BackendContext& context,
                                               averaging::RoundListener& listener,
                                               consensus::OrderJudge& judge);
 // The most samples of one contribution.
-std::uint64_t samples_max(const run::BatchConfig& batch);
+std::uint64_t samples_max(const run::RunFile& run);
 // Rules that make steps of a robust run safe, as its section says.
 consensus::ProtectionRules protection_rules(const run::RunFile& run);
 // Does a new key weigh nothing until its contributions were found right?

@@ -10,14 +10,14 @@ namespace {
 std::shared_ptr<const std::vector<events::StepShare>> shares_of(const consensus::Decision& decision,
                                                                 const consensus::RoundPlan& plan,
                                                                 std::uint64_t elements) {
+    const auto moved = static_cast<double>(consensus::moved_range(plan).count);
     std::vector<events::StepShare> shares;
     for (const consensus::PlanMember& member : plan.members)
         shares.push_back({.peer = member.peer});
     for (std::size_t p = 0; p < plan.parts.size() && p < decision.parts.size(); ++p) {
         const consensus::PlanPart& part = plan.parts[p];
-        if (part.owner < shares.size() && elements > 0)
-            shares[part.owner].owned +=
-                static_cast<double>(part.count) / static_cast<double>(elements);
+        if (part.owner < shares.size() && moved > 0)
+            shares[part.owner].owned += static_cast<double>(part.count) / moved;
         for (std::size_t member = 0; member < plan.members.size(); ++member)
             if (decision.parts[p].includes(member))
                 shares[member].samples +=

@@ -36,11 +36,12 @@ Computed::Computed(const CollaborationOptions& options, const Planted& planted)
       contributions(replica::DeferredGradients(options.layout.vector_count(),
                                                planted.bugs,
                                                options.layout.parameters_count,
-                                               samples_max(options.run.batch))),
+                                               samples_max(options.run))),
       claims(options.run.batch,
              options.run.averaging.delayed,
              // Strict credit also disbelieves the newcomers of a small run, for minutes.
-             /*of_strangers=*/false),
+             /*of_strangers=*/false,
+             options.run.fragments()),
       keeps_stale(planted.bugs.stale_overlap) {
     if (options.run.averaging.is_sparse()) contributions.send_sparsely(planted.on_frozen);
 }
@@ -148,8 +149,7 @@ StepOutcome TrainerSteps::outcome(StepKind kind) {
 }
 
 void TrainerSteps::tell_of_forgotten() {
-    drop(contributions_.take_forgotten(),
-         "they were computed ahead of a step that was not made here");
+    drop(contributions_.take_forgotten(), "they belong to a step that was not made here");
 }
 
 void TrainerSteps::drop(std::uint64_t samples, std::string_view why) {
@@ -231,6 +231,23 @@ void TrainerSteps::forget_refused() {
          "their mean is not finite, or beyond the run's averaging.norm_max");
 }
 
+// The trainer computes for a step that moves this; empty: the whole vector.
+consensus::ElementRange TrainerSteps::open_range() const {
+    const std::uint64_t fragments = shared_.options.run.fragments();
+    if (fragments == 1) return {};
+    return consensus::fragment_of(
+        shared_.options.layout.vector_count(), fragments, computes_at_.step.step);
+}
+
+// By the fraction of the vector that the contribution is of.
+std::uint64_t TrainerSteps::samples_of(const Contribution& contribution) const {
+    const std::uint64_t samples = contribution.samples.size();
+    if (contribution.moved.count == 0) return samples;
+    return static_cast<std::uint64_t>(static_cast<double>(samples) *
+                                      static_cast<double>(contribution.moved.count) /
+                                      static_cast<double>(shared_.options.layout.vector_count()));
+}
+
 // The step that it was computed for is made already.
 StepOutcome TrainerSteps::too_late(Contribution contribution) {
     const auto current = state();
@@ -238,9 +255,10 @@ StepOutcome TrainerSteps::too_late(Contribution contribution) {
                           current->info().branch == computes_at_.step.branch &&
                           current->step() == computes_at_.step.step + 1;
     if (one_late)
-        contributions_.hand_in_late(contribution.samples, std::move(contribution.sum));
+        contributions_.hand_in_late(
+            contribution.samples, std::move(contribution.sum), contribution.moved);
     else
-        drop(contribution.samples.size(), "they were computed at a state that is too old");
+        drop(samples_of(contribution), "they were computed at a state that is too old");
     return outcome(one_late ? StepKind::stepped : StepKind::resynced);
 }
 
@@ -250,17 +268,21 @@ Task<Result<StepOutcome>> TrainerSteps::step(Contribution contribution) {
     co_await wait_for_state();
     if (!ending_.kept_out.empty()) co_return make_error(ErrorKind::denied, "{}", ending_.kept_out);
     if (ending_.over || ending_.tasks_stopped) {
-        drop(contribution.samples.size(), "the run is over");
+        drop(samples_of(contribution), "the run is over");
         co_return outcome(StepKind::stopped);
     }
     if (ending_.leaving && !co_await wait_to_hand_in_last()) {
         // Nothing is left of them where drop_rest() came first.
-        drop(std::min(contribution.samples.size(), contributions_.samples()), left_early);
+        drop(std::min(samples_of(contribution), contributions_.samples()), left_early);
         co_return outcome(StepKind::stopped);
     }
-    if (!trainer_is_current()) co_return too_late(std::move(contribution));
-    const auto input = contributions_.hand_in(
-        contribution.samples, std::move(contribution.sum), contribution.loss_sum, clock_.now());
+    const bool fits = contribution.moved.count == 0 || contribution.moved == open_range();
+    if (!trainer_is_current() || !fits) co_return too_late(std::move(contribution));
+    const auto input = contributions_.hand_in(contribution.samples,
+                                              std::move(contribution.sum),
+                                              contribution.loss_sum,
+                                              clock_.now(),
+                                              open_range());
     computes_at_.is_in_step = true;
     on_expected_ = std::move(contribution.on_expected);
     expected_ = nullptr;

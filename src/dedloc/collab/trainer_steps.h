@@ -103,6 +103,8 @@ class TrainerSteps {
     StepOutcome outcome(StepKind kind);
     StepKind how_it_ended() const;
     StepOutcome too_late(Contribution contribution);
+    consensus::ElementRange open_range() const;
+    std::uint64_t samples_of(const Contribution& contribution) const;
     void forget_refused();
     Task<bool> back_off_until_due(bool has_samples);
     Task<bool> wait_to_hand_in_last();

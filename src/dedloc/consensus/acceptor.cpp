@@ -474,7 +474,8 @@ std::optional<ConsensusReply> Acceptor::check_members(const PeerId& from,
                 return voter.peer == member.peer;
             }))
             return accuse(from, "a proposal is refused: it makes an aggregator a voter");
-        const Ok fresh = environment_.ledger.check_not_committed(member.peer, member.input);
+        const Ok fresh = environment_.ledger.check_not_committed(
+            member.peer, member.input, moved_range(plan).offset);
         if (!fresh) return accuse(from, "a proposal is refused: it counts samples twice");
     }
     if (!are_known(decision.next_voters, environment_.ledger.base().voters, plan.members))

@@ -343,7 +343,7 @@ std::vector<PeerId> Ledger::note_committed(const Link& link) {
             if (decision.parts[p].includes(i)) included.push_back(plan->parts[p].range());
         if (member.input.is_empty() || included.empty()) continue;
         contributors.push_back(member.peer);
-        Committed& committed = committed_[member.peer];
+        Committed& committed = committed_[{member.peer, moved_range(*plan).offset}];
         // Ranges that only carried samples brought are closed, too: they are not carried again.
         const CounterRange& newest =
             member.input.fresh.size() > 0 ? member.input.fresh : member.input.carried;
@@ -357,8 +357,10 @@ std::vector<PeerId> Ledger::note_committed(const Link& link) {
     return contributors;
 }
 
-Ok Ledger::check_not_committed(const PeerId& peer, const MemberInput& input) const {
-    const auto found = committed_.find(peer);
+Ok Ledger::check_not_committed(const PeerId& peer,
+                               const MemberInput& input,
+                               std::uint64_t moved_from) const {
+    const auto found = committed_.find({peer, moved_from});
     if (found == committed_.end()) return {};
     const Committed& committed = found->second;
     const auto twice = [] {

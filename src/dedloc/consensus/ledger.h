@@ -140,9 +140,12 @@ class Ledger {
     // stand against those who remember.
     bool voted_lately(const PeerId& peer) const;
 
-    // Would these samples of `peer` be on this chain twice? Looks at the commits in the kept chain.
+    // Would these samples of `peer` be on this chain twice? Looks at the commits in the kept chain
+    // that moved what the open step does, which begins at `moved_from`.
     // Errors: peer_broke_protocol.
-    Ok check_not_committed(const PeerId& peer, const MemberInput& input) const;
+    Ok check_not_committed(const PeerId& peer,
+                           const MemberInput& input,
+                           std::uint64_t moved_from = 0) const;
 
     // Called after every accepted certificate. There is one listener: the ledger's owner, which
     // says in which order its parts learn of a decision.
@@ -151,7 +154,7 @@ class Ledger {
     }
 
   private:
-    // One peer's samples that are in the model already.
+    // One peer's samples that are in one fragment of the model already.
     struct Committed {
         std::uint64_t until = 0;           // every sample before this one is in it, or gone
         CounterRange newest;               // the fresh ones of the newest commit with this peer …
@@ -173,7 +176,7 @@ class Ledger {
     bool voters_may_lie_ = false;
     ProtectionRules protection_rules_;
     std::deque<Link> chain_;
-    std::map<PeerId, Committed> committed_;
+    std::map<std::pair<PeerId, std::uint64_t>, Committed> committed_;  // by where that begins
     Base base_;
     std::function<bool(const Decision&)> may_follow_;
     std::function<void(const Link&)> on_decision_;

@@ -149,6 +149,26 @@ TEST_F(LedgerTest, a_commit_that_cannot_be_computed_with_is_refused_whoever_sign
     EXPECT_TRUE(before_.accept(changed([](Decision&, RoundPlan&) {})));
 }
 
+// With fragments the same samples are brought to each, and to none of them twice.
+TEST_F(LedgerTest, samples_of_one_fragment_may_be_brought_to_another) {
+    MemberInput again;
+    again.fresh = {0, 3, 0};
+    EXPECT_FALSE(after_.check_not_committed(signer_.id(), again, 0));
+    EXPECT_TRUE(after_.check_not_committed(signer_.id(), again, 8));
+    again.fresh = {3, 6, 0};
+    EXPECT_TRUE(after_.check_not_committed(signer_.id(), again, 0));
+}
+
+TEST_F(LedgerTest, a_fragment_counts_as_its_part_of_the_samples) {
+    RoundPlan plan = *wire::decode<RoundPlan>(step().plan);
+    plan.whole_count = 32;
+    EXPECT_EQ(vector_count(plan), 32u);
+    EXPECT_EQ(committed_samples(plan, step().parts, vector_count(plan)), 3 * 8 / 32.0);
+    plan.parts = {{24, 8, 0}};
+    EXPECT_EQ(moved_range(plan), (ElementRange{24, 8}));
+    EXPECT_EQ(committed_samples(plan, step().parts, vector_count(plan)), 3 * 8 / 32.0);
+}
+
 TEST_F(LedgerTest, an_attempt_that_came_to_nothing_adds_no_samples) {
     Decision abort = step();
     abort.kind = DecisionKind::abort;

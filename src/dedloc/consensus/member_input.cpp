@@ -17,6 +17,14 @@ ElementRange overlap(ElementRange a, ElementRange b) {
 
 }  // namespace
 
+ElementRange fragment_of(std::uint64_t vector_count, std::uint64_t fragments, std::uint64_t step) {
+    const std::uint64_t place = step % fragments;
+    const auto border = [&](std::uint64_t at) {  // without a product that could overflow
+        return vector_count / fragments * at + vector_count % fragments * at / fragments;
+    };
+    return {border(place), border(place + 1) - border(place)};
+}
+
 Ok check_input(const MemberInput& input, std::uint64_t vector_count, std::uint64_t samples_max) {
     if (input.fresh.end < input.fresh.begin || input.carried.end < input.carried.begin)
         return bad("its sample counters run backwards");

@@ -47,8 +47,12 @@ struct ElementRange {
     DEDLOC_FIELDS(offset, count)
 };
 
+// The elements that a round of step `step` moves, where `fragments` of the vector take turns
+// ([local] fragments). 1: all.
+ElementRange fragment_of(std::uint64_t vector_count, std::uint64_t fragments, std::uint64_t step);
+
 struct MemberInput {
-    CounterRange fresh;                        // whole vector
+    CounterRange fresh;                        // on all that the round moves
     CounterRange carried;                      // only on carried_ranges
     std::vector<ElementRange> carried_ranges;  // sorted, disjoint, not empty
 

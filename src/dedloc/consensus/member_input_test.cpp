@@ -23,5 +23,23 @@ TEST(CheckInput, bounds_fresh_and_carried_samples_together) {
     EXPECT_FALSE(check_input(input_of(many, many - 1), 10, 100));
 }
 
+TEST(FragmentOf, fragments_take_turns_and_are_the_vector_together) {
+    constexpr std::uint64_t most = ~std::uint64_t{0} / 2;
+    for (const std::uint64_t count : {std::uint64_t{7}, std::uint64_t{1'000'003}, most}) {
+        for (const std::uint64_t fragments : {1u, 2u, 5u, 7u}) {
+            std::uint64_t end = 0;
+            for (std::uint64_t step = 0; step < fragments; ++step) {
+                const ElementRange range = fragment_of(count, fragments, step);
+                EXPECT_EQ(range.offset, end);
+                EXPECT_GE(range.count, count / fragments);
+                EXPECT_LE(range.count, count / fragments + 1);
+                EXPECT_EQ(fragment_of(count, fragments, step + 3 * fragments), range);
+                end = range.end();
+            }
+            EXPECT_EQ(end, count);
+        }
+    }
+}
+
 }  // namespace
 }  // namespace dedloc::consensus

@@ -33,7 +33,13 @@ double committed_samples(const RoundPlan& plan,
 }
 
 std::uint64_t vector_count(const RoundPlan& plan) {
-    return plan.parts.empty() ? 0 : plan.parts.back().range().end();
+    return plan.whole_count > 0 ? plan.whole_count : moved_range(plan).end();
+}
+
+ElementRange moved_range(const RoundPlan& plan) {
+    if (plan.parts.empty()) return {};
+    const std::uint64_t offset = plan.parts.front().offset;
+    return {offset, plan.parts.back().range().end() - offset};
 }
 
 Bytes FinishedPart::signed_bytes() const {

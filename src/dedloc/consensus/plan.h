@@ -78,7 +78,7 @@ struct RoundPlan {
     Digest state;
     std::uint32_t codec = 0;
     std::vector<PlanMember> members;     // sorted by PeerId: the order of the sums
-    std::vector<PlanPart> parts;         // cover the vector in order
+    std::vector<PlanPart> parts;         // cover what the round moves, in order
     std::vector<std::uint32_t> standby;  // members that take over parts, in this order
     std::uint32_t reduce_ms = 0;         // durations from receipt
     std::uint32_t round_ms = 0;
@@ -98,6 +98,8 @@ struct RoundPlan {
     // contribution is from the average, and the longest average that is applied as it is. 0: any.
     double tau = 0;
     double length_max = 0;
+    // Elements of the whole vector, of which this round moves a fragment. 0: the parts cover it.
+    std::uint64_t whole_count = 0;
 
     bool is_bounded(const PlanPart& part) const {
         return bounded_count == 0 || part.offset < bounded_count;
@@ -127,7 +129,8 @@ struct RoundPlan {
                   bounded_count,
                   reducer,
                   tau,
-                  length_max)
+                  length_max,
+                  whole_count)
 };
 
 inline constexpr std::uint32_t repairs_max = 3;  // of one round
@@ -165,6 +168,8 @@ Bytes no_members(const RoundPlan& plan);
 double committed_samples(const RoundPlan& plan,
                          const std::vector<FinishedPart>& parts,
                          std::uint64_t vector_count);
+// The whole vector has so many elements; the round moves this range of it.
 std::uint64_t vector_count(const RoundPlan& plan);
+ElementRange moved_range(const RoundPlan& plan);
 
 }  // namespace dedloc::consensus

@@ -19,17 +19,15 @@ void SampleClaims::committed(std::optional<TimePoint> handed_in_at) {
 }
 
 // Fresh samples are computed at the open step's state, carried ones at the state before it; with
-// the delayed update one step earlier. When such a state came to be nobody here saw, but our part
-// in the commit that made it was handed in before that.
-std::optional<TimePoint> SampleClaims::computed_since(bool carried) const {
-    return in_commit_since_[(delayed_ ? 1u : 0u) + (carried ? 1u : 0u)];
-}
-
-// Steps may take a tenth of a second.
-double SampleClaims::computed_most(const KnownPeer& peer, bool carried, TimePoint now) const {
+// the delayed update one step earlier, with fragments at those since theirs was moved. When such a
+// state came to be nobody here saw, but our part in the commit that made it was handed in before
+// that. Steps may take a tenth of a second.
+double SampleClaims::computed_since(const KnownPeer& peer,
+                                    std::size_t steps_ago,
+                                    TimePoint now) const {
     const auto target = static_cast<double>(batch_.target);
     const double speed = std::min(peer.samples_per_s_most, batches_per_s_max * target);
-    const std::optional<TimePoint> since = computed_since(carried);
+    const std::optional<TimePoint> since = in_commit_since_[(delayed_ ? 1 : 0) + steps_ago];
     if (!since || speed <= 0) return std::numeric_limits<double>::infinity();
     const double seconds = to_seconds(now - *since);
     const double told = speed * std::max(0.0, peer.status.micro_batch_s);
@@ -43,7 +41,7 @@ Ok SampleClaims::check(const KnownPeer& peer,
                        TimePoint now) const {
     for (const bool carried : {false, true}) {
         const std::uint64_t samples = carried ? input.carried.size() : input.fresh.size();
-        const double most = computed_most(peer, carried, now);
+        const double most = computed_since(peer, (carried ? 2 : 1) * fragments_ - 1, now);
         if (static_cast<double>(samples) <= most) continue;
         if (!told_of_all)
             return make_error(ErrorKind::overloaded, "its status is still on its way");

@@ -48,6 +48,24 @@ TEST(SampleClaims, with_the_delayed_update_samples_are_a_step_older) {
                      100);
 }
 
+// A contribution to a fragment was computed since that was moved, two steps ago.
+TEST(SampleClaims, of_fragments_count_from_when_they_were_moved) {
+    SampleClaims claims(batch_of(1000, 10), /*delayed=*/false, /*of_strangers=*/false, 2);
+    const KnownPeer peer = peer_of_speed(5);
+    consensus::MemberInput input;
+    input.fresh = {0, 1000};
+    claims.committed(claims_begin);
+    EXPECT_TRUE(claims.check(peer, input, true, claims_begin + Duration(6s)));
+    claims.committed(claims_begin + Duration(10s));
+    const TimePoint now = claims_begin + Duration(16s);
+    EXPECT_FALSE(claims.check(peer, input, true, now));
+    input.fresh = {0, 200};
+    EXPECT_TRUE(claims.check(peer, input, true, now));
+    input.fresh = {0, 201};
+    EXPECT_FALSE(claims.check(peer, input, true, now));
+    EXPECT_DOUBLE_EQ(claims.computed_most(peer, false, now), 100) << "of the open step alone";
+}
+
 TEST(SampleClaims, what_is_beyond_it_is_refused_once_its_newest_status_is_there) {
     SampleClaims claims(batch_of(1000, 10), /*delayed=*/false);
     claims.committed(claims_begin);

@@ -8,33 +8,45 @@ using consensus::CounterRange;
 using consensus::ElementRange;
 
 std::shared_ptr<const allreduce::RoundInput> DeferredGradients::hand_in(CounterRange samples,
-                                                                        std::vector<float> sum) {
+                                                                        std::vector<float> sum,
+                                                                        ElementRange moved) {
     DEDLOC_CHECK(sum.size() == vector_count_ || samples.size() == 0);
     fresh_samples_ = samples;
-    if (samples.size() + deferred_samples_.size() > samples_max_) expire_deferred();
+    moved_ = all_if_empty(moved);
+    auto deferred = deferred_.find(moved_.offset);
+    if (deferred != deferred_.end() &&
+        samples.size() + deferred->second.samples.size() > samples_max_) {
+        expire_deferred(moved_.offset);
+        deferred = deferred_.end();
+    }
+    const bool has_deferred = deferred != deferred_.end();
     auto input = std::make_shared<allreduce::RoundInput>();
     input->input.fresh = fresh_samples_;
-    if (deferred_samples_.size() > 0) {
-        input->input.carried = deferred_samples_;
-        input->input.carried_ranges = deferred_ranges_;
+    if (has_deferred) {
+        input->input.carried = deferred->second.samples;
+        input->input.carried_ranges = deferred->second.ranges;
     }
-    if (deferred_samples_.size() > 0 || unsent_)
+    if (has_deferred || unsent_)
         fresh_ = sum;
     else
         fresh_.clear();
     handed_in_ = input;
     input->sum = std::move(sum);
     if (input->sum.empty()) input->sum.assign(vector_count_, 0.0f);
-    for (const ElementRange& range : deferred_ranges_)
-        for (std::uint64_t i = range.offset; i < range.end(); ++i) input->sum[i] += deferred_[i];
+    for (const ElementRange& range : input->input.carried_ranges)
+        for (std::uint64_t i = range.offset; i < range.end(); ++i)
+            input->sum[i] += deferred->second.sum[i - moved_.offset];
     if (unsent_ && !input->input.is_empty()) unsent_->compress(input->sum);
     return input;
 }
 
-void DeferredGradients::hand_in_late(CounterRange samples, std::vector<float> sum) {
+void DeferredGradients::hand_in_late(CounterRange samples,
+                                     std::vector<float> sum,
+                                     ElementRange moved) {
     if (samples.size() == 0) return;
-    expire_deferred();
-    defer(samples, std::move(sum), {{0, vector_count_}});
+    moved = all_if_empty(moved);
+    expire_deferred(moved.offset);
+    defer(samples, sum, {moved}, moved);
 }
 
 void DeferredGradients::committed(const consensus::RoundPlan& plan,
@@ -47,15 +59,18 @@ void DeferredGradients::committed(const consensus::RoundPlan& plan,
     if (bugs_.count_twice) included.clear();
     included = consensus::joined(std::move(included));
     if (unsent_ && !bugs_.lose_unsent) unsent_->settle(included);
+    const ElementRange moved = all_if_empty(consensus::moved_range(plan));
     const std::vector<ElementRange> excluded =
-        consensus::complement(std::move(included), vector_count_);
+        consensus::intersect(consensus::complement(included, vector_count_), moved);
     // A deferred gradient that is left out again would be two steps stale.
-    for (const ElementRange& range : deferred_ranges_)
-        expire(deferred_samples_, consensus::total_count(consensus::intersect(excluded, range)));
-    deferred_samples_ = {};
-    deferred_ranges_.clear();
+    if (const auto deferred = deferred_.find(moved.offset); deferred != deferred_.end()) {
+        for (const ElementRange& range : deferred->second.ranges)
+            expire(deferred->second.samples,
+                   consensus::total_count(consensus::intersect(excluded, range)));
+        deferred_.erase(deferred);
+    }
     if (fresh_samples_.size() > 0 && !excluded.empty())
-        defer(fresh_samples_, take_fresh(), excluded);
+        defer(fresh_samples_, take_fresh(), excluded, moved);
     forget_fresh();
 }
 
@@ -69,9 +84,16 @@ void DeferredGradients::forget_fresh() {
     handed_in_.reset();
 }
 
+std::uint64_t DeferredGradients::fresh_handed_in() const {
+    if (moved_.count == vector_count_) return fresh_samples_.size();
+    return static_cast<std::uint64_t>(static_cast<double>(fresh_samples_.size()) *
+                                      static_cast<double>(moved_.count) /
+                                      static_cast<double>(vector_count_));
+}
+
 void DeferredGradients::forget() {
-    expire_deferred();
-    samples_expired_ += static_cast<double>(fresh_samples_.size());
+    while (!deferred_.empty()) expire_deferred(deferred_.begin()->first);
+    expire(fresh_samples_, moved_.count);
     if (unsent_) unsent_->forget();
     forget_fresh();
 }
@@ -81,24 +103,27 @@ void DeferredGradients::expire(CounterRange samples, std::uint64_t elements) {
                         static_cast<double>(std::max<std::uint64_t>(1, vector_count_));
 }
 
-void DeferredGradients::expire_deferred() {
-    expire(deferred_samples_, consensus::total_count(deferred_ranges_));
-    deferred_samples_ = {};
-    deferred_ranges_.clear();
-    deferred_.clear();
+void DeferredGradients::expire_deferred(std::uint64_t moved_from) {
+    const auto deferred = deferred_.find(moved_from);
+    if (deferred == deferred_.end()) return;
+    expire(deferred->second.samples, consensus::total_count(deferred->second.ranges));
+    deferred_.erase(deferred);
 }
 
 // A change of buffers begins at a state that has moved on meanwhile, by the same: added to that,
 // too, it would count twice, and make a running variance negative.
 void DeferredGradients::defer(CounterRange samples,
-                              std::vector<float> sum,
-                              std::vector<ElementRange> ranges) {
+                              const std::vector<float>& sum,
+                              std::vector<ElementRange> ranges,
+                              ElementRange moved) {
     std::vector<ElementRange> gradients = consensus::intersect(ranges, {0, gradients_count_});
     expire(samples, consensus::total_count(ranges) - consensus::total_count(gradients));
     if (gradients.empty()) return;
-    deferred_samples_ = samples;
-    deferred_ranges_ = std::move(gradients);
-    deferred_ = std::move(sum);
+    const auto first = sum.begin() + static_cast<std::ptrdiff_t>(moved.offset);
+    deferred_.insert_or_assign(moved.offset,
+                               Deferred{samples,
+                                        std::move(gradients),
+                                        {first, first + static_cast<std::ptrdiff_t>(moved.count)}});
 }
 
 }  // namespace dedloc::replica

@@ -7,9 +7,13 @@
 // (the previous step's samples, on the ranges that were left out). What is older expires and is
 // counted.
 //
+// In a run with fragments each of them has a deferred sum of its own, which waits for the next step
+// that moves the fragment.
+//
 // Thread: one. Pure; cost linear in the vector.
 
 #pragma once
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -42,10 +46,14 @@ class DeferredGradients {
 
     // Hands in fresh sums for the open step; combined with what is deferred, which expires where
     // both are too many samples: refused together, they would be so in all rounds to come.
+    // `moved`: what the step moves; empty: the whole vector.
     std::shared_ptr<const allreduce::RoundInput> hand_in(consensus::CounterRange samples,
-                                                         std::vector<float> sum);
+                                                         std::vector<float> sum,
+                                                         consensus::ElementRange moved = {});
     // Sums computed at the state before the open one: they are one step stale already.
-    void hand_in_late(consensus::CounterRange samples, std::vector<float> sum);
+    void hand_in_late(consensus::CounterRange samples,
+                      std::vector<float> sum,
+                      consensus::ElementRange moved = {});
 
     // A commit of the open step. `mine`: this peer's place in the plan, if it has one.
     void committed(const consensus::RoundPlan& plan,
@@ -56,17 +64,23 @@ class DeferredGradients {
 
     // Whole samples that expired or were forgotten, by the fraction of the vector.
     double samples_expired() const { return samples_expired_; }
-    bool has_deferred() const { return deferred_samples_.size() > 0; }
+    bool has_deferred() const { return !deferred_.empty(); }
+    // The fresh samples, by the fraction of the vector that was handed in.
+    std::uint64_t fresh_handed_in() const;
 
   private:
     // So many elements of the vector, of these samples.
     void expire(consensus::CounterRange samples, std::uint64_t elements);
-    void expire_deferred();
+    void expire_deferred(std::uint64_t moved_from);
     std::vector<float> take_fresh();
     void forget_fresh();
     void defer(consensus::CounterRange samples,
-               std::vector<float> sum,
-               std::vector<consensus::ElementRange> ranges);
+               const std::vector<float>& sum,
+               std::vector<consensus::ElementRange> ranges,
+               consensus::ElementRange moved);
+    consensus::ElementRange all_if_empty(consensus::ElementRange moved) const {
+        return moved.count > 0 ? moved : consensus::ElementRange{0, vector_count_};
+    }
 
     std::uint64_t vector_count_;
     std::uint64_t gradients_count_;
@@ -76,9 +90,13 @@ class DeferredGradients {
     // The fresh sums: in what was handed in, unless deferred ones were added there.
     std::shared_ptr<const allreduce::RoundInput> handed_in_;
     std::vector<float> fresh_;
-    consensus::CounterRange deferred_samples_;
-    std::vector<consensus::ElementRange> deferred_ranges_;
-    std::vector<float> deferred_;
+    consensus::ElementRange moved_;  // by the open step
+    struct Deferred {
+        consensus::CounterRange samples;
+        std::vector<consensus::ElementRange> ranges;
+        std::vector<float> sum;  // of the elements that the step moved
+    };
+    std::map<std::uint64_t, Deferred> deferred_;  // by where those begin
     double samples_expired_ = 0;
     std::optional<UnsentGradients> unsent_;
 };

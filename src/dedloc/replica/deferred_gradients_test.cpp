@@ -63,5 +63,38 @@ TEST(DeferredGradients, more_samples_than_a_round_takes_are_not_handed_in_togeth
     EXPECT_EQ(deferred.hand_in({48, 64}, std::vector<float>(8, 1.0f))->input.weight_max(), 40u);
 }
 
+// Fragments of four elements: what a step leaves out waits for the next one that moves the same.
+TEST(DeferredGradients, what_a_fragment_left_out_waits_for_its_next_turn) {
+    DeferredGradients deferred(8, {}, 8, 1000);
+    const std::vector<consensus::ElementRange> fragments = {{0, 4}, {4, 4}};
+    const auto commit = [&](std::size_t fragment, bool with_us) {
+        consensus::RoundPlan plan;
+        plan.members.resize(1);
+        plan.whole_count = 8;
+        plan.parts = {{fragments[fragment].offset, 4, 0}};
+        consensus::Decision decision;
+        decision.parts.resize(1);
+        decision.parts[0].included = {static_cast<std::uint8_t>(with_us ? 1 : 0)};
+        deferred.committed(plan, decision, 0);
+    };
+    (void)deferred.hand_in({0, 16}, {1, 1, 1, 1, 0, 0, 0, 0}, fragments[0]);
+    commit(0, /*with_us=*/false);
+    const auto other = deferred.hand_in({0, 32}, {0, 0, 0, 0, 2, 2, 2, 2}, fragments[1]);
+    EXPECT_EQ(other->input.carried.size(), 0u);
+    EXPECT_EQ(other->sum, (std::vector<float>{0, 0, 0, 0, 2, 2, 2, 2}));
+    EXPECT_EQ(deferred.fresh_handed_in(), 16u) << "half of the vector";
+    commit(1, /*with_us=*/true);
+    EXPECT_EQ(deferred.samples_expired(), 0);
+    const auto next = deferred.hand_in({16, 48}, {10, 10, 10, 10, 0, 0, 0, 0}, fragments[0]);
+    EXPECT_EQ(next->sum, (std::vector<float>{11, 11, 11, 11, 0, 0, 0, 0}));
+    EXPECT_EQ(next->input.carried, (consensus::CounterRange{0, 16}));
+    EXPECT_EQ(next->input.carried_ranges, (std::vector<consensus::ElementRange>{{0, 4}}));
+    commit(0, /*with_us=*/false);
+    EXPECT_EQ(deferred.samples_expired(), 16 * 4 / 8.0) << "left out twice";
+    deferred.hand_in_late({32, 48}, {0, 0, 0, 0, 3, 3, 3, 3}, fragments[1]);
+    EXPECT_EQ(deferred.hand_in({48, 64}, {0, 0, 0, 0, 4, 4, 4, 4}, fragments[1])->sum,
+              (std::vector<float>{0, 0, 0, 0, 7, 7, 7, 7}));
+}
+
 }  // namespace
 }  // namespace dedloc::replica

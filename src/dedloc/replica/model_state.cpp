@@ -62,6 +62,23 @@ std::uint64_t state_bytes_most(const run::RunFile& run, const run::Layout& layou
            optim::moments_count(run.optimizer) * sizes_of_moment(run.optimizer, layout, 0).bytes();
 }
 
+Ok check_fragments(const run::RunFile& run, const run::Layout& layout) {
+    if (run.fragments() == 1) return {};
+    if (run.fragments() > layout.vector_count())
+        return make_error(ErrorKind::bad_input,
+                          "local.fragments is {}, and this model has {} numbers; take fewer",
+                          run.fragments(),
+                          layout.vector_count());
+    for (const optim::ParameterGroup& group : layout.parameters)
+        if (group.unit_rows > 0)
+            return make_error(
+                ErrorKind::bad_input,
+                "this model keeps the rows of '{}' at length 1, which fragments would "
+                "cut; take local.fragments out of the run file",
+                group.name);
+    return {};
+}
+
 Ok check_state(const run::RunFile& run,
                const run::Layout& layout,
                const state::Snapshot& snapshot) {
@@ -121,20 +138,86 @@ std::vector<optim::ParameterGroup> without_own_rates(std::vector<optim::Paramete
     return groups;
 }
 
+// A step moves this: elements [first, first + parameters) of the parameters, and buffers from
+// `first_buffer` on. `average` is of the former, then of the latter.
+struct Moved {
+    std::size_t first = 0;
+    std::size_t parameters = 0;
+    std::size_t first_buffer = 0;
+    std::span<const float> average;
+
+    Moved(const run::Layout& layout, consensus::ElementRange range, std::span<const float> all)
+        : average(all) {
+        const std::uint64_t end = layout.parameters_count;
+        first = std::min(range.offset, end);
+        parameters = std::min(range.end(), end) - first;
+        first_buffer = std::max(range.offset, end) - end;
+    }
+    std::span<const float> gradient() const { return average.first(parameters); }
+    std::span<const float> changes() const { return average.subspan(parameters); }
+};
+
+// The groups of a fragment. What is frozen until a global step stays so: `fragment_steps` have been
+// made of this one.
+std::vector<optim::ParameterGroup> groups_of_fragment(
+    const std::vector<optim::ParameterGroup>& groups,
+    const Moved& moved,
+    std::uint64_t step,
+    std::uint64_t fragment_steps) {
+    std::vector<optim::ParameterGroup> cut;
+    for (optim::ParameterGroup group : groups) {
+        const std::size_t begin = std::max(group.offset, moved.first);
+        const std::size_t end =
+            std::min(group.offset + group.count, moved.first + moved.parameters);
+        if (begin >= end) continue;
+        group.frozen_until = step < group.frozen_until ? fragment_steps + 1 : 0;
+        group.offset = begin - moved.first;
+        group.count = end - begin;
+        group.columns = 0;
+        cut.push_back(std::move(group));
+    }
+    return cut;
+}
+
+// The optimizer's step on a fragment: the rate is that of the global step.
+optim::UpdateReport step_fragment(const run::RunFile& run,
+                                  const std::vector<optim::ParameterGroup>& groups,
+                                  std::uint64_t step,
+                                  const Moved& moved,
+                                  std::span<float> parameters,
+                                  std::vector<optim::MomentView> moments,
+                                  const optim::ParallelFor& parallel_for) {
+    const std::uint64_t fragment_steps = step / run.fragments();
+    optim::OptimizerConfig optimizer = run.optimizer;
+    optimizer.schedule = {.kind = optim::ScheduleKind::constant,
+                          .peak = optim::learning_rate(run.optimizer.schedule, step)};
+    for (optim::MomentView& moment : moments)
+        moment.values = moment.values.subspan(moved.first, moved.parameters);
+    return optim::step(optimizer,
+                       groups_of_fragment(groups, moved, step, fragment_steps),
+                       fragment_steps,
+                       parameters.subspan(moved.first, moved.parameters),
+                       moved.gradient(),
+                       moments,
+                       parallel_for);
+}
+
 // The sections after the step, whatever numbers that gives.
 std::vector<state::Section> stepped_sections(const run::RunFile& run,
                                              const run::Layout& layout,
                                              const state::Snapshot& before,
-                                             std::span<const float> average,
+                                             const Moved& moved,
                                              optim::UpdateReport& report,
                                              const optim::ParallelFor& parallel_for) {
     std::vector<state::Section> sections(before.sections().size());
-    const std::size_t parameters_count = layout.parameters_count;
     parallel_for(sections.size(), [&](std::size_t i) {
         const state::Section& old = before.sections()[i];
         sections[i] = old;
-        if (old.name == buffers_section)
-            tensor::add_weighted(sections[i].values, average.subspan(parameters_count), 1.0f);
+        if (old.name == buffers_section && !moved.changes().empty())
+            tensor::add_weighted(
+                std::span(sections[i].values).subspan(moved.first_buffer, moved.changes().size()),
+                moved.changes(),
+                1.0f);
     });
     std::span<float> parameters;
     std::vector<optim::MomentView> moments(optim::moments_count(run.optimizer));
@@ -149,13 +232,16 @@ std::vector<state::Section> stepped_sections(const run::RunFile& run,
     }
     const std::vector<optim::ParameterGroup> outer =
         run.local ? without_own_rates(layout.parameters) : std::vector<optim::ParameterGroup>();
-    report = optim::step(run.optimizer,
-                         run.local ? outer : layout.parameters,
-                         before.step(),
-                         parameters,
-                         average.first(parameters_count),
-                         moments,
-                         parallel_for);
+    if (run.fragments() > 1)
+        report = step_fragment(run, outer, before.step(), moved, parameters, moments, parallel_for);
+    else
+        report = optim::step(run.optimizer,
+                             run.local ? outer : layout.parameters,
+                             before.step(),
+                             parameters,
+                             moved.gradient(),
+                             moments,
+                             parallel_for);
     return sections;
 }
 
@@ -173,30 +259,33 @@ bool all_finite(const std::vector<state::Section>& sections,
 Result<AveragedVector> averaged_vector(const run::Layout& layout,
                                        const consensus::RoundPlan& plan,
                                        const std::vector<SharedBytes>& encoded_parts,
-                                       const optim::ParallelFor& parallel_for) {
+                                       const optim::ParallelFor& parallel_for,
+                                       std::uint64_t fragments) {
     if (encoded_parts.size() != plan.parts.size())
         return make_error(ErrorKind::peer_broke_protocol,
                           "a step with {} averages for the {} parts of its plan",
                           encoded_parts.size(),
                           plan.parts.size());
-    std::uint64_t count = 0;
+    const consensus::ElementRange moved =
+        consensus::fragment_of(layout.vector_count(), fragments, plan.instance.step);
+    std::uint64_t position = moved.offset;
     for (const consensus::PlanPart& part : plan.parts) {
-        if (part.offset != count || part.count > layout.vector_count() - count)
+        if (part.offset != position || part.count > moved.end() - position)
             return make_error(ErrorKind::peer_broke_protocol, "averaged parts that do not fit");
-        count += part.count;
+        position += part.count;
     }
-    if (count != layout.vector_count())
+    if (position != moved.end())
         return make_error(ErrorKind::peer_broke_protocol,
-                          "an average of {} numbers for a model of {}",
-                          count,
-                          layout.vector_count());
+                          "an average of {} numbers for a model, or fragment, of {}",
+                          position - moved.offset,
+                          moved.count);
     AveragedVector average;
-    average.count = layout.vector_count();
+    average.count = static_cast<std::size_t>(moved.count);
     average.values = std::make_unique_for_overwrite<float[]>(average.count);
     std::vector<Ok> decoded(plan.parts.size());
     parallel_for(plan.parts.size(), [&](std::size_t i) {
         const consensus::PlanPart& part = plan.parts[i];
-        const std::span<float> stretch(average.values.get() + part.offset,
+        const std::span<float> stretch(average.values.get() + (part.offset - moved.offset),
                                        static_cast<std::size_t>(part.count));
         decoded[i] = decode_part(plan, i, encoded_parts[i], stretch);
     });
@@ -208,8 +297,8 @@ Result<AveragedVector> averaged_vector(const run::Layout& layout,
 void shorten(AveragedVector& average, const run::Layout& layout, double scale) {
     if (scale >= 1) return;
     const auto factor = static_cast<float>(scale);
-    for (std::size_t i = 0; i < layout.parameters_count; ++i)
-        average.values[i] = average.values[i] * factor;
+    const std::size_t end = std::min<std::size_t>(average.count, layout.parameters_count);
+    for (std::size_t i = 0; i < end; ++i) average.values[i] = average.values[i] * factor;
 }
 
 Result<std::shared_ptr<const state::Snapshot>> next_state(const run::RunFile& run,
@@ -219,10 +308,16 @@ Result<std::shared_ptr<const state::Snapshot>> next_state(const run::RunFile& ru
                                                           std::span<const float> average,
                                                           StepFacts* facts,
                                                           const optim::ParallelFor& parallel_for) {
-    DEDLOC_CHECK(average.size() == layout.vector_count());
+    const consensus::ElementRange range =
+        consensus::fragment_of(layout.vector_count(), run.fragments(), before.step());
+    if (average.size() != range.count)
+        return make_error(ErrorKind::peer_broke_protocol,
+                          "an average of {} numbers where the step moves {}",
+                          average.size(),
+                          range.count);
     StepFacts found;
-    std::vector<state::Section> sections =
-        stepped_sections(run, layout, before, average, found.optimizer, parallel_for);
+    std::vector<state::Section> sections = stepped_sections(
+        run, layout, before, Moved(layout, range, average), found.optimizer, parallel_for);
     found.kept_back = !all_finite(sections, parallel_for);
     if (found.kept_back) sections = before.sections();
     if (facts != nullptr) *facts = found;

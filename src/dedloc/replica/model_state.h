@@ -30,6 +30,9 @@ Result<std::shared_ptr<const state::Snapshot>> initial_state(const run::RunFile&
 // No state of this model is larger.
 std::uint64_t state_bytes_most(const run::RunFile& run, const run::Layout& layout);
 
+// Can the run's fragments be cut from this model? Errors: bad_input.
+Ok check_fragments(const run::RunFile& run, const run::Layout& layout);
+
 // Does a snapshot (downloaded, or from a checkpoint) fit this run and model? Errors: bad_input.
 Ok check_state(const run::RunFile& run, const run::Layout& layout, const state::Snapshot& snapshot);
 
@@ -42,19 +45,20 @@ std::span<const float> buffers_of(const state::Snapshot& snapshot);
 
 struct AveragedVector {
     std::unique_ptr<float[]> values;  // not a std::vector: no pass of zeros before the numbers
-    std::size_t count = 0;
+    std::size_t count = 0;            // of the fragment that the step moves
 
     std::span<const float> view() const { return {values.get(), count}; }
 };
 
-// The averaged vector of a commit: its parts decoded, side by side by `parallel_for`.
-// Errors: not_found (bytes are missing), peer_broke_protocol (not finite,
-// or not of this model's size).
-Result<AveragedVector> averaged_vector(
-    const run::Layout& layout,
-    const consensus::RoundPlan& plan,
-    const std::vector<SharedBytes>& encoded_parts,
-    const optim::ParallelFor& parallel_for = optim::run_in_order);
+// The averaged vector of a commit, or the fragment of it that the step moves: its parts decoded,
+// side by side by `parallel_for`. `fragments`: the run's.
+// Errors: not_found (bytes are missing), peer_broke_protocol (not finite, or not of this model's
+// size, or another fragment).
+Result<AveragedVector> averaged_vector(const run::Layout& layout,
+                                       const consensus::RoundPlan& plan,
+                                       const std::vector<SharedBytes>& encoded_parts,
+                                       const optim::ParallelFor& parallel_for = optim::run_in_order,
+                                       std::uint64_t fragments = 1);
 
 // Multiplies its gradients, not the changes of buffers.
 void shorten(AveragedVector& average, const run::Layout& layout, double scale);
@@ -65,7 +69,9 @@ struct StepFacts {
     optim::UpdateReport optimizer;
 };
 
-// One optimizer step on `average` (vector_count elements). Where it would leave the numbers that
+// One optimizer step on `average`, the whole vector's. In a run with fragments it is that of the
+// decision's fragment: everything else, its moments too, keeps its bits, and the step's number, for
+// bias corrections, counts the steps of one fragment. Where it would leave the numbers that
 // are finite (a learning rate far too high), parameters, moments and buffers stay as they were, and
 // only the step counts on: the same on all peers, as all compute the same. `facts` tells.
 // Buffers move by the average of their changes: those of which no contribution is in it stay.

@@ -87,7 +87,8 @@ Task<Result<StepComputer::Stepped>> StepComputer::compute(consensus::Decision de
         const optim::ParallelFor parallel_for = [this](std::size_t count, const auto& task) {
             workers_.parallel_for(count, task);
         };
-        DEDLOC_TRY(AveragedVector average, averaged_vector(layout_, plan, parts, parallel_for));
+        DEDLOC_TRY(AveragedVector average,
+                   averaged_vector(layout_, plan, parts, parallel_for, run_.fragments()));
         if (!bugs_.step_unbounded) shorten(average, layout_, consensus::step_scale(decision, plan));
         DEDLOC_TRY(auto next,
                    next_state(run_,

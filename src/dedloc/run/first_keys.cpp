@@ -36,7 +36,7 @@ constexpr KeysOfSection first_keys[] = {
      "feed_forward heads hidden key_value_heads layers norm_epsilon positions "
      "recompute rope_base tied vocabulary"},
     {"local",
-     "batch"},
+     "batch fragments"},
     {"moe_classifier",
      "width"},
     {"optimizer",

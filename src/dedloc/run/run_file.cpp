@@ -184,6 +184,27 @@ std::map<std::string, RunCheck>& run_checks() {
     return checks;
 }
 
+// Fragments are ranges of elements, which tensors may straddle.
+void check_fragments(const RunFile& run, TomlReader& reader) {
+    constexpr std::string_view key = "local.fragments";
+    if (run.local->fragments == 1) return;
+    if (run.averaging.is_sparse())
+        reader.fail_key(key,
+                        "'local.fragments' and the codec \"sparse\" exclude each other: a sparse "
+                        "round moves a hundredth already; take \"fp16\" or \"blockwise8\"");
+    const optim::OptimizerConfig& outer = run.optimizer;
+    const bool by_element = outer.kind == optim::OptimizerKind::adamw ||
+                            (outer.kind == optim::OptimizerKind::sgd && !outer.larc);
+    if (!by_element)
+        reader.fail_key(
+            key,
+            fmt::format(
+                "'local.fragments' needs an outer step that moves each element "
+                "by itself, and {} needs whole tensors; write [optimizer] kind "
+                "= \"sgd\"",
+                outer.kind == optim::OptimizerKind::sgd ? "larc" : optim::to_string(outer.kind)));
+}
+
 void check_local(const RunFile& run, TomlReader& reader) {
     const LocalConfig& local = *run.local;
     if (local.batch == 0)
@@ -208,6 +229,7 @@ void check_local(const RunFile& run, TomlReader& reader) {
     if (local.optimizer.moments_8bit)
         reader.fail_key("local.optimizer.moments_8bit",
                         "local updates keep their moments in fp32: only [optimizer] has 8 bits");
+    check_fragments(run, reader);
 }
 
 void check_sparse(const RunFile& run, TomlReader& reader) {

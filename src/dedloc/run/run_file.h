@@ -30,6 +30,7 @@ inline constexpr std::size_t run_file_bytes_max = 256 * 1024;
 
 inline constexpr std::uint64_t micro_auto = 0;  // in the file: "auto"
 inline constexpr double tau_auto = 0;           // likewise
+inline constexpr std::uint64_t fragments_max = 64;
 
 struct BatchConfig {
     std::uint64_t target = 1024;  // samples of the whole collaboration per global step
@@ -41,6 +42,8 @@ struct BatchConfig {
 struct LocalConfig {
     std::uint64_t batch = 0;           // samples of one inner step of one peer
     optim::OptimizerConfig optimizer;  // the inner one; its schedule counts global steps
+    // Parts of the vector that take turns: global step t moves fragment t mod fragments alone.
+    std::uint64_t fragments = 1;
 };
 
 struct AveragingConfig {
@@ -118,6 +121,8 @@ struct RunFile {
     StopConfig stop;
     std::uint64_t checkpoint_every = 50;  // steps
     std::uint64_t evaluate_every = 10;    // steps
+
+    std::uint64_t fragments() const { return local ? local->fragments : 1; }
 };
 
 // Errors: bad_input, "demo.toml:7:1: unknown key 'optimzer.kind'; did you mean 'optimizer.kind'?"

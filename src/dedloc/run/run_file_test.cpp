@@ -250,6 +250,32 @@ TEST(RunFile, local_steps_go_on_while_they_are_averaged_and_travel_sparsely) {
     EXPECT_EQ(to_toml(parsed(to_toml(run))), to_toml(run));
 }
 
+TEST(RunFile, fragments_of_local_updates_are_written_only_where_there_are_some) {
+    const RunFile run = parsed("name = \"r\"\n[local]\nbatch = 64\nfragments = 4\n");
+    EXPECT_EQ(run.fragments(), 4u);
+    EXPECT_EQ(parsed(to_toml(run)).fragments(), 4u);
+    const RunFile without = parsed("name = \"r\"\n[local]\nbatch = 64\n");
+    EXPECT_EQ(without.fragments(), 1u);
+    EXPECT_EQ(to_toml(without).find("fragments"), std::string::npos);
+    EXPECT_NE(run_hash(run), run_hash(without));
+    EXPECT_EQ(parsed("name = \"r\"\n").fragments(), 1u);
+}
+
+TEST(RunFile, says_where_fragments_do_not_fit) {
+    const std::string start = "name = \"r\"\n[local]\nbatch = 64\nfragments = 4\n";
+    EXPECT_NE(failure(start + "[averaging]\ncodec = \"sparse\"\n")
+                  .find("run.toml:4:13: 'local.fragments' and the codec \"sparse\" exclude each"),
+              std::string::npos);
+    EXPECT_NE(failure(start + "[optimizer]\nkind = \"lamb\"\n")
+                  .find("moves each element by itself, and lamb needs whole tensors"),
+              std::string::npos);
+    EXPECT_NE(failure(start + "[optimizer]\nlarc = true\n").find("larc needs whole tensors"),
+              std::string::npos);
+    EXPECT_EQ(parsed(start + "[optimizer]\nkind = \"adamw\"\n").fragments(), 4u);
+    EXPECT_NE(failure("name = \"r\"\n[local]\nbatch = 64\nfragments = 65\n").find("from 1 to 64"),
+              std::string::npos);
+}
+
 TEST(RunFile, says_where_a_sparse_codec_does_not_fit) {
     EXPECT_NE(failure("name = \"r\"\n[robust]\n[averaging]\ncodec = \"sparse\"\n")
                   .find("[robust] and the codec \"sparse\" exclude each other"),

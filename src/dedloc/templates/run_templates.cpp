@@ -61,6 +61,8 @@ constexpr std::pair<std::string_view, std::string_view> common_comments[] = {
     {"local.batch",
      "samples of one such step; batch.target is this, times steps, times peers: `dedloc check FILE "
      "--peers N`"},
+    {"local.fragments",
+     "a round moves one of so many fragments of the model, in turn, and so many times fewer bytes"},
     {"local.schedule", "as [schedule], also in global steps"},
 };
 

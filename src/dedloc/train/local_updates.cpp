@@ -11,9 +11,11 @@ namespace dedloc::train {
 
 namespace {
 
-// Moves the way from `start` to `here` so that it starts at `newer`.
+// Moves the way from `start` to `here` so that it starts at `newer`. What a global step has left as
+// it was keeps its bits.
 void move(std::vector<float>& here, std::vector<float>& start, std::span<const float> newer) {
     for (std::size_t i = 0; i < here.size(); ++i) {
+        if (newer[i] == start[i]) continue;
         here[i] = newer[i] + (here[i] - start[i]);
         start[i] = newer[i];
     }
@@ -129,22 +131,26 @@ void LocalUpdates::left_out() {
     model_.load(here_, buffers_);
 }
 
-void LocalUpdates::add_pseudo_gradient(std::uint64_t samples,
-                                       std::span<float> sum,
-                                       std::span<float> changes) const {
-    const auto weight = static_cast<float>(samples);
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * (start_[i] - here_[i]);
-    for (std::size_t i = 0; i < changes.size(); ++i)
-        changes[i] += weight * (buffers_[i] - start_buffers_[i]);
+consensus::ElementRange LocalUpdates::moved() const {
+    return consensus::fragment_of(layout_.vector_count(), config_.fragments, global_step_);
 }
 
 void LocalUpdates::take(std::span<float> sum, std::span<float> changes, std::uint64_t samples) {
     if (since_step_ > 0) (void)inner_step();  // without it, too, the samples were computed
     std::fill(sum.begin(), sum.end(), 0.0f);
     std::fill(changes.begin(), changes.end(), 0.0f);
-    add_pseudo_gradient(samples, sum, changes);
-    start_ = here_;
-    start_buffers_ = buffers_;
+    const auto weight = static_cast<float>(samples);
+    const consensus::ElementRange range = moved();
+    const std::uint64_t parameters = layout_.parameters_count;
+    for (std::uint64_t i = range.offset; i < std::min(range.end(), parameters); ++i) {
+        sum[i] += weight * (start_[i] - here_[i]);
+        start_[i] = here_[i];
+    }
+    const std::uint64_t end = range.end() - std::min(range.end(), parameters);
+    for (std::uint64_t i = std::max(range.offset, parameters) - parameters; i < end; ++i) {
+        changes[i] += weight * (buffers_[i] - start_buffers_[i]);
+        start_buffers_[i] = buffers_[i];
+    }
     since_start_ = 0;
 }
 

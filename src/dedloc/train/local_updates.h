@@ -11,6 +11,10 @@
 // outer step is there, the way made meanwhile is made again from the new state (Streaming DiLoCo,
 // 2501.18512): nothing of it is lost, and it is part of the next pseudo-gradient.
 //
+// With `fragments` a global step moves one range of the vector, in turn (Streaming DiLoCo).
+// The others go on from where their own steps are: what these make of a fragment since it was last
+// handed in is its pseudo-gradient.
+//
 // Private, never averaged, gone with the process: the inner parameters, which start anew from every
 // global step's state; the inner optimizer's moments and count of steps, which are kept from one
 // global step to the next, as in the paper. The inner learning rate follows from the global step,
@@ -63,16 +67,15 @@ class LocalUpdates final : public Accumulation {
     optim::OptimizerConfig optimizer_for(std::uint64_t samples) const;
     bool is_finite() const;
     void forget_inner_steps();
-    void add_pseudo_gradient(std::uint64_t samples,
-                             std::span<float> sum,
-                             std::span<float> changes) const;
+    // The next global step moves this.
+    consensus::ElementRange moved() const;
 
     Model& model_;
     run::LocalConfig config_;
     run::Layout layout_;
     std::uint64_t global_step_ = 0;
-    std::vector<float> start_;  // parameters of the global step,
-    std::vector<float> here_;   // and after the inner steps since
+    std::vector<float> start_;  // parameters of the global step, and …
+    std::vector<float> here_;   // … after the inner steps since they were handed in
     std::vector<float> start_buffers_;
     std::vector<float> buffers_;  // as the last inner step left them
     std::vector<float> buffers_change_;

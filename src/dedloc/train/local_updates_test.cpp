@@ -372,6 +372,47 @@ TEST(LocalUpdates, begins_its_way_anew_when_what_it_summed_is_forgotten) {
     EXPECT_EQ(peer.take(4).way[0], 4 * 0.5f);
 }
 
+// Two parameters and a buffer in three fragments: each is handed in at every third step, as far as
+// it has come since.
+TEST(LocalUpdates, of_a_fragment_hand_in_the_way_since_it_was_moved) {
+    LocalConfig config = plain_sgd(0.5);
+    config.fragments = 3;
+    LocalPeer peer({0, 0}, config);
+    peer.compute(4);  // 1 to 0.5
+    Handed handed = peer.take(4);
+    EXPECT_EQ(handed.way, (std::vector<float>{4 * 0.5f, 0}));
+    EXPECT_EQ(handed.buffers[0], 0);
+    peer.local.move_to(*state_of(1, {8, 1}, {0}));
+    EXPECT_EQ(peer.seen.at, (std::vector<float>{8, 0.5f})) << "the other goes on where it is";
+    peer.compute(4);
+    handed = peer.take(8);
+    EXPECT_EQ(handed.way, (std::vector<float>{0, 8 * 0.75f}));
+    peer.local.move_to(*state_of(2, {8, 2}, {0}));
+    EXPECT_EQ(peer.seen.at, (std::vector<float>{4, 2}));
+    peer.compute(4);
+    handed = peer.take(12);
+    EXPECT_EQ(handed.way, (std::vector<float>{0, 0}));
+    EXPECT_EQ(handed.buffers[0], 12 * 12);
+    peer.local.move_to(*state_of(3, {8, 2}, {5}));
+    EXPECT_EQ(peer.seen.at, (std::vector<float>{2, 1}));
+    peer.compute(4);
+    handed = peer.take(12);
+    EXPECT_EQ(handed.way, (std::vector<float>{12 * 7, 0}));
+}
+
+// With averaging.delayed: what is made of a fragment beside its round is made again from there.
+TEST(LocalUpdates, of_a_fragment_go_on_beside_its_round) {
+    LocalConfig config = plain_sgd(0.5);
+    config.fragments = 3;
+    LocalPeer peer({0, 0}, config);
+    peer.compute(4);
+    (void)peer.take(4);
+    peer.compute(4);  // 0.5 to 0.25
+    peer.local.move_to(*state_of(1, {8, 1}, {0}));
+    EXPECT_EQ(peer.seen.at, (std::vector<float>{7.75f, 0.25f}));
+    EXPECT_EQ(peer.take(8).way, (std::vector<float>{0, 8 * 0.75f}));
+}
+
 TEST(LocalUpdates, are_there_only_for_runs_that_say_so) {
     Bowl::Seen seen;
     Bowl bowl({0}, seen);

@@ -102,7 +102,10 @@ Result<void> Loop::begin() {
     const std::shared_ptr<const state::Snapshot> state = collaboration_.state();
     if (!state)
         return make_error(ErrorKind::conflict, "the collaboration has no state to train from yet");
-    driver_.emplace(collaboration_, model_.layout(), counter_->next());
+    driver_.emplace(collaboration_,
+                    model_.layout(),
+                    counter_->next(),
+                    options_.local ? options_.local->fragments : 1);
     turn_ = {.since = state->step(), .every = options_.evaluate_every};
     begin_at(*state);
     return {};
@@ -112,6 +115,12 @@ void Loop::begin_at(const state::Snapshot& state) {
     if (samples_ != nullptr) samples_->at_step(state.step());
     accumulation_->begin_at(state);
     driver_->forget(counter_->next());
+    step_ = state.step();
+}
+
+void Loop::go_on_at(const state::Snapshot& state) {
+    if (samples_ != nullptr) samples_->at_step(state.step());
+    accumulation_->move_to(state);
     step_ = state.step();
 }
 
@@ -233,10 +242,12 @@ void Loop::forget() {
 
 Result<bool> Loop::hand_in(bool ahead) {
     collab::Contribution contribution = driver_->hand_in(
-        ahead, [this](std::span<float> sum, std::span<float> buffers, std::uint64_t samples) {
+        ahead,
+        [this](std::span<float> sum, std::span<float> buffers, std::uint64_t samples) {
             accumulation_->take(sum, buffers, samples);
             if (options_.falsify) options_.falsify(step_, sum);
-        });
+        },
+        step_);
     const bool begins_early = options_.begins_early && !ahead;
     auto next = begins_early ? std::make_shared<NextState>() : nullptr;
     if (next) next_state_ = next->future();
@@ -251,7 +262,10 @@ Result<bool> Loop::take_next_state() {
     early_ = next_state_.get();
     if (!early_) return take_outcome();
     driver_->goes_ahead();
-    begin_at(*early_);
+    if (driver_->has_progress())
+        go_on_at(*early_);
+    else
+        begin_at(*early_);
     return true;
 }
 
@@ -267,13 +281,10 @@ Result<bool> Loop::take_outcome() {
     const bool keeps = driver_->ended(outcome);
     const bool has_it_already = keeps && early && outcome.state == early;
     // Gradients computed ahead stay: they go into the step that begins here.
-    if (!has_it_already && keeps && driver_->samples().size() > 0) {
-        if (samples_ != nullptr) samples_->at_step(outcome.state->step());
-        accumulation_->move_to(*outcome.state);
-        step_ = outcome.state->step();
-    } else if (!has_it_already && outcome.state) {
+    if (!has_it_already && keeps && driver_->has_progress())
+        go_on_at(*outcome.state);
+    else if (!has_it_already && outcome.state)
         begin_at(*outcome.state);
-    }
     DEDLOC_TRY_VOID(refused_.next(/*sound=*/!outcome.refused));
     if (options_.on_state && outcome.state) options_.on_state(outcome.state);
     evaluate_if_due(*stepped);

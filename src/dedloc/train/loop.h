@@ -121,6 +121,8 @@ class Loop {
     bool is_over() const { return stopping_ || collaboration_.stopped(); }
     // Gives the model this state, and forgets what was summed.
     void begin_at(const state::Snapshot& state);
+    // The same, and keeps it.
+    void go_on_at(const state::Snapshot& state);
     // From now on this is asked instead of options.goes_on.
     void wait_only_while(std::function<Result<void>()> goes_on) {
         options_.goes_on = std::move(goes_on);

@@ -1,5 +1,8 @@
 #include "dedloc/train/step_driver.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "dedloc/base/check.h"
 
 namespace dedloc::train {
@@ -32,29 +35,82 @@ void StepDriver::left_out(collab::CounterRange range) {
     collaboration_->report_not_finite(range.size());
 }
 
+bool StepDriver::has_progress() const {
+    return samples_.size() > 0 || std::ranges::any_of(fragments_, [](const Fragment& fragment) {
+               return fragment.samples.size() > 0;
+           });
+}
+
 void StepDriver::forget(std::uint64_t next_sample) {
+    for (Fragment& fragment : fragments_) fragment = {.samples = {next_sample, next_sample}};
+    begin_anew(next_sample);
+}
+
+void StepDriver::begin_anew(std::uint64_t next_sample) {
     samples_ = {next_sample, next_sample};
     loss_sum_ = 0;
     correct_sum_ = 0;
 }
 
-collab::Contribution StepDriver::hand_in(bool ahead, const TakeSums& take) {
+// Where all of a row was left out, it begins after that: those are left out of the fragments too.
+void StepDriver::add_to_fragments() {
+    for (Fragment& fragment : fragments_) {
+        collab::CounterRange& samples = fragment.samples;
+        samples.left_out += samples_.begin - samples.end + samples_.left_out;
+        samples.end = samples_.end;
+        if (samples.size() == 0) samples = {samples.end, samples.end};
+        fragment.loss_sum += loss_sum_;
+        fragment.correct_sum += correct_sum_;
+    }
+}
+
+void StepDriver::set_sums(collab::Contribution& contribution, std::uint64_t step) {
+    if (fragments_.empty()) {
+        contribution.samples = samples_;
+        contribution.loss_sum = loss_sum_;
+        contribution.correct_sum = correct_sum_;
+        return;
+    }
+    add_to_fragments();
+    const collab::CounterRange next{samples_.end, samples_.end};
+    const Fragment fragment =
+        std::exchange(fragments_[step % fragments_.size()], {.samples = next});
+    contribution.samples = fragment.samples;
+    contribution.loss_sum = fragment.loss_sum;
+    contribution.correct_sum = fragment.correct_sum;
+    contribution.moved = consensus::fragment_of(vector_count_, fragments_.size(), step);
+}
+
+collab::Contribution StepDriver::hand_in(bool ahead, const TakeSums& take, std::uint64_t step) {
     DEDLOC_CHECK(!in_flight_);
     collab::Contribution contribution;
-    contribution.samples = samples_;
-    contribution.loss_sum = loss_sum_;
-    contribution.correct_sum = correct_sum_;
-    brought_nothing_ = samples_.size() == 0;
-    if (samples_.size() > 0) {
+    set_sums(contribution, step);
+    const std::uint64_t samples = contribution.samples.size();
+    brought_nothing_ = samples == 0;
+    if (samples > 0) {
         contribution.sum.resize(vector_count_);
         const std::span<float> all(contribution.sum);
-        take(all.first(parameters_count_), all.subspan(parameters_count_), samples_.size());
+        take(all.first(parameters_count_), all.subspan(parameters_count_), samples);
     }
-    forget(samples_.end);
+    begin_anew(samples_.end);
     in_flight_ = true;
     ahead_ = ahead;
     if (ahead) collaboration_->compute_ahead();
     return contribution;
+}
+
+// Local steps of fragments whose turn has not come, by the fraction of the vector. Samples of this
+// step are not among them.
+std::uint64_t StepDriver::forgotten_of_fragments() const {
+    std::uint64_t forgotten = 0;
+    for (std::uint64_t i = 0; i < fragments_.size(); ++i) {
+        const std::uint64_t count =
+            consensus::fragment_of(vector_count_, fragments_.size(), i).count;
+        forgotten += static_cast<std::uint64_t>(static_cast<double>(fragments_[i].samples.size()) *
+                                                static_cast<double>(count) /
+                                                static_cast<double>(vector_count_));
+    }
+    return forgotten;
 }
 
 bool StepDriver::ended(const Result<collab::StepOutcome>& outcome) {
@@ -64,7 +120,9 @@ bool StepDriver::ended(const Result<collab::StepOutcome>& outcome) {
     has_checked_ = has_checked_ && brought_nothing_ && collaboration_->may_compute();
     const bool goes_on = outcome && outcome->kind == collab::StepKind::stepped && outcome->state;
     if (!goes_on) {
-        if (ahead_) collaboration_->forget_ahead(samples_.size());
+        const std::uint64_t forgotten = forgotten_of_fragments();
+        if (ahead_ || forgotten > 0)
+            collaboration_->forget_ahead((ahead_ ? samples_.size() : 0) + forgotten);
         forget(samples_.end);
     }
     ahead_ = false;

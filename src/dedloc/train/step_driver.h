@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "dedloc/base/result.h"
 #include "dedloc/collab/collaboration.h"
@@ -30,17 +31,22 @@ class StepDriver {
     using TakeSums = std::function<void(
         std::span<float> gradient_sum, std::span<float> buffers_sum, std::uint64_t samples)>;
 
-    // `first_sample`: the number of the first sample that is computed.
+    // `first_sample`: the number of the first sample that is computed. `fragments`: the run's.
     StepDriver(collab::Collaboration& collaboration,
                const run::Layout& layout,
-               std::uint64_t first_sample)
+               std::uint64_t first_sample,
+               std::uint64_t fragments = 1)
         : collaboration_(&collaboration),
           parameters_count_(layout.parameters_count),
           vector_count_(layout.vector_count()),
-          samples_{first_sample, first_sample} {}
+          samples_{first_sample, first_sample},
+          fragments_(fragments > 1 ? fragments : 0, Fragment{.samples = samples_}) {}
 
     Next next() const;
     const collab::CounterRange& samples() const { return samples_; }
+    // Samples, or local steps of fragments that have not been moved since, that must not be lost
+    // when the loop goes on from the next state.
+    bool has_progress() const;
     bool in_flight() const { return in_flight_; }
     // True when a trainer of a robust run should compute another's contribution again: once a step,
     // before its first sample, and never twice without a sample in between. A peer that did all the
@@ -56,8 +62,9 @@ class StepDriver {
     void forget(std::uint64_t next_sample);
 
     // The contribution for collaboration.step(), of what there is. `ahead`: the loop computes on
-    // while that is made. `take` is called if there are samples.
-    collab::Contribution hand_in(bool ahead, const TakeSums& take);
+    // while that is made. `take` is called if there are samples. `step`: of the state that the loop
+    // computes at, whose fragment is handed in.
+    collab::Contribution hand_in(bool ahead, const TakeSums& take, std::uint64_t step = 0);
     // The loop goes on from the state that the step leads to, before that is made: what is computed
     // from now on is for the step after (Contribution::on_expected).
     void goes_ahead() { ahead_ = true; }
@@ -66,11 +73,23 @@ class StepDriver {
     bool ended(const Result<collab::StepOutcome>& outcome);
 
   private:
+    // Samples that were computed since a fragment was handed in.
+    struct Fragment {
+        collab::CounterRange samples;
+        double loss_sum = 0;
+        double correct_sum = 0;
+    };
+    void begin_anew(std::uint64_t next_sample);
+    void add_to_fragments();
+    void set_sums(collab::Contribution& contribution, std::uint64_t step);
+    std::uint64_t forgotten_of_fragments() const;
+
     collab::Collaboration* collaboration_;
     std::uint64_t parameters_count_;
     std::uint64_t vector_count_;
     // The running sums are of samples [samples_.begin, samples_.end).
     collab::CounterRange samples_;
+    std::vector<Fragment> fragments_;  // empty: the vector is moved as a whole
     double loss_sum_ = 0;
     double correct_sum_ = 0;
     bool in_flight_ = false;
