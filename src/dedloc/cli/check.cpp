@@ -19,6 +19,7 @@
 #include "dedloc/peer/task_progress.h"
 #include "dedloc/planner/split.h"
 #include "dedloc/replica/kept_averages.h"
+#include "dedloc/replica/model_state.h"
 #include "dedloc/run/run_file.h"
 #include "dedloc/run/run_hints.h"
 #include "dedloc/run/vector_codecs.h"
@@ -68,6 +69,12 @@ void print_local(const run::RunFile& run, const CheckOptions& options) {
         options.peers,
         optim::to_string(run.optimizer.kind),
         run.optimizer.schedule.peak);
+    if (run.fragments() > 1)
+        peer::say(stdout,
+                  "  parts  a round moves one of {} fragments of the model: each in turn, after "
+                  "{:.3g} such steps\n",
+                  run.fragments(),
+                  inner_steps(run, options.peers) * static_cast<double>(run.fragments()));
 }
 
 // A forecast says what can be said about a task without training it.
@@ -110,8 +117,8 @@ Ok forecast_round(const run::RunFile& run,
                   const run::Layout& layout,
                   const CheckOptions& options,
                   Forecast& forecast) {
-    const std::uint64_t elements = layout.vector_count();
-    forecast.elements = elements;
+    const std::uint64_t elements = layout.vector_count() / run.fragments();  // of a round
+    forecast.elements = layout.vector_count();
     forecast.element_bytes = codec::element_bytes(run::vector_codecs(run.averaging, layout));
     forecast.codecs = run::describe_codecs(run.averaging, layout);
     const double bytes = forecast.element_bytes * static_cast<double>(elements);
@@ -190,6 +197,7 @@ Result<Forecast> forecast_of(const run::RunFile& run,
     DEDLOC_TRY(const auto learner, task.learner(nobody));
     DEDLOC_TRY_VOID(train::check_recomputable(run, *learner, nobody));
     const run::Layout layout = learner->layout();
+    DEDLOC_TRY_VOID(replica::check_fragments(run, layout));
     forecast.parameters = layout.parameters_count;
     DEDLOC_TRY_VOID(forecast_round(run, layout, options, forecast));
     forecast.kept_bytes =
@@ -391,6 +399,7 @@ int run_check(const CheckOptions& options) {
         if (run->local) {
             json["inner_batch"] = run->local->batch;
             json["inner_steps"] = inner_steps(*run, options.peers);
+            json["fragments"] = run->fragments();
         }
         if (elsewhere && forecast->experts) add_experts(*forecast->experts, json);
         if (!elsewhere) json.update(to_json(*forecast, options));

@@ -81,8 +81,8 @@ class Adviser {
         }
         std::vector<planner::LinkLimit> links = file_.question.links;
         for (planner::LinkLimit& link : links) link.per_s *= factor;
-        const auto split =
-            planner::split_elements(peers, file_.question.elements_count, {.links = links});
+        const auto split = planner::split_elements(
+            peers, file_.question.elements_count * file_.fragments, {.links = links});
         if (!split) return std::nullopt;
         return split->seconds + messages_s;
     }

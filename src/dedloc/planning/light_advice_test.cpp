@@ -69,6 +69,15 @@ TEST(LightAdvice, a_batch_of_local_steps_is_taken_apart) {
     EXPECT_EQ(advice->local_steps, 15u);
 }
 
+// Sparse rounds, which are recommended instead, move the whole vector.
+TEST(LightAdvice, is_the_same_for_a_run_with_fragments) {
+    const auto whole = advise_light(homes(16, 20, "batch = 512"));
+    const auto fragments = advise_light(homes(16, 20, "batch = 512\nfragments = 4"));
+    ASSERT_TRUE(whole && fragments);
+    EXPECT_EQ(whole->local_steps, fragments->local_steps);
+    EXPECT_DOUBLE_EQ(whole->round_s, fragments->round_s);
+}
+
 TEST(LightAdvice, there_is_none_without_a_batch) {
     PlanFile file = homes(2, 20, "batch = 10");
     file.question.batch_samples = 0;

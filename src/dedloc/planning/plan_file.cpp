@@ -8,6 +8,7 @@
 
 #include "dedloc/codec/codec.h"
 #include "dedloc/run/ascii_toml.h"
+#include "dedloc/run/run_file.h"
 
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
@@ -149,10 +150,14 @@ class PlanReader {
         plan_.about = top.text("about", about_bytes_max, false, "");
         if (const toml::table* table = top.table("vector", true)) read_vector(*table);
         if (const toml::table* table = top.table("training", false)) {
-            Section training = section(*table, "training", {"batch", "delayed", "local_steps"});
+            Section training =
+                section(*table, "training", {"batch", "delayed", "fragments", "local_steps"});
             plan_.question.batch_samples = training.number("batch", 1, 1e15, true, 1);
             plan_.question.delayed = training.boolean("delayed", false);
             plan_.local_steps = training.integer("local_steps", 1, 1'000'000, false, 1);
+            plan_.fragments = training.integer("fragments", 1, run::fragments_max, false, 1);
+            plan_.question.elements_count =
+                std::max<std::uint64_t>(1, plan_.question.elements_count / plan_.fragments);
         }
         if (const toml::table* table = top.table("peers", true))
             for_each_section(*table, "peers", [&](const auto& name, const toml::table& one) {

@@ -24,6 +24,8 @@ struct PlanFile {
     std::string about{};
     std::string codec = "fp16";
     std::uint64_t local_steps = 1;  // of its own that a peer makes of a batch
+    // A round moves one of so many fragments of the vector: the question has the elements of one.
+    std::uint64_t fragments = 1;
     planner::LoadQuestion question{};
     std::vector<std::string> groups{};  // the section of each peer: one a peer
 };

@@ -130,6 +130,8 @@ class Writer {
         }
         line("\n[training]\nbatch = {}\ndelayed = {}", run_.batch.target, run_.averaging.delayed);
         if (run_.local) line("local_steps = {}  # of each trainer", local_steps());
+        if (run_.fragments() > 1)
+            line("fragments = {}  # of the vector, one a round", run_.fragments());
     }
 
     // The number is the one that `dedloc check` tells.

@@ -169,6 +169,11 @@ TEST(PlanOfRun, says_how_many_local_steps_a_batch_is) {
     run.local.emplace().batch = 64;
     const std::vector<Status> peers = {peer('a', "a", 10, 10, 1), peer('b', "b", 10, 10, 1)};
     EXPECT_EQ(parsed(plan_of_run(run, peers, 1000)).local_steps, 10u);
+    EXPECT_EQ(parsed(plan_of_run(run, peers, 1000)).question.elements_count, 1000u);
+    run.local->fragments = 4;
+    const PlanFile file = parsed(plan_of_run(run, peers, 1000));
+    EXPECT_EQ(file.fragments, 4u);
+    EXPECT_EQ(file.question.elements_count, 250u) << "of a round";
 }
 
 TEST(PlanOfRun, knows_the_size_of_models_that_this_machine_can_make) {
