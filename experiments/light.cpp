@@ -1,5 +1,6 @@
 #include "experiments/light.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -17,6 +18,9 @@ namespace {
 
 constexpr double sparse_accuracy_min = 0.868;
 constexpr double sparse_bytes_max = 4e6;  // that a peer sends in all
+constexpr std::uint64_t light_fragments = 4;
+constexpr double fragment_bytes_max = 1.1;  // a round's, times fragments, of the whole vector's
+constexpr double fragments_accuracy_less = 0.01;
 constexpr std::uint64_t inner_batch = 32;
 constexpr double light_samples_per_s = 512;  // of one trainer: a laptop's
 constexpr double light_line = 2.5e6;         // bytes a second: 20 Mb/s, as at home
@@ -69,6 +73,13 @@ Mode local_mode(const LightCommand& command,
     return mode;
 }
 
+Mode fragments_mode(const LightCommand& command, const run::RunFile& run) {
+    Mode mode = local_mode(command, run, 4, light_fragments);
+    mode.name = fmt::format("fragments_{}", light_fragments);
+    mode.run.local->fragments = light_fragments;
+    return mode;
+}
+
 optim::OptimizerConfig sparse_outer(const LightCommand& command) {
     optim::OptimizerConfig optimizer;
     optimizer.kind = optim::OptimizerKind::sgd;
@@ -96,7 +107,8 @@ Mode overlap_mode(const LightCommand& command, const run::RunFile& run, std::siz
 }
 
 std::vector<Mode> image_modes(const LightCommand& command, const run::RunFile& run) {
-    std::vector<Mode> modes{sync_mode(command, run), local_mode(command, run, 4)};
+    std::vector<Mode> modes{
+        sync_mode(command, run), local_mode(command, run, 4), fragments_mode(command, run)};
     for (const std::size_t trainers : {4u, 16u}) {
         modes.push_back(sparse_mode(command, run, trainers));
         modes.push_back(overlap_mode(command, run, trainers));
@@ -125,6 +137,7 @@ Result<LightLine> train_mode(const LightCommand& command,
     line.rounds = result.steps.size();
     for (const BookedStep& step : result.steps) line.samples += step.samples;
     line.sent = result.bytes / peers;
+    line.round_most = result.round_bytes_most / peers;
     for (const sim::MethodTraffic& one : result.traffic)
         line.by_method.emplace_back(one.method, one.bytes / peers);
     line.compute_share = result.compute_share;
@@ -158,6 +171,25 @@ bool light_holds(const LightLine& line) {
     return held;
 }
 
+// A fragment's rounds beside those of the whole vector.
+bool fragments_hold(const std::vector<LightLine>& lines) {
+    const auto find = [&](std::string_view start) {
+        return std::ranges::find_if(
+            lines, [&](const LightLine& line) { return line.mode.starts_with(start); });
+    };
+    const auto whole = find("local");
+    const auto fragments = find("fragments");
+    if (whole == lines.end() || fragments == lines.end()) return true;
+    const double share = fragments->round_most / whole->round_most;
+    return all_hold("light",
+                    {at_most(fragments->mode + ": bytes of a round, of local's",
+                             share,
+                             fragment_bytes_max / static_cast<double>(light_fragments)),
+                     at_least(fragments->mode + ": accuracy",
+                              fragments->accuracy,
+                              whole->accuracy - fragments_accuracy_less)});
+}
+
 nlohmann::ordered_json methods_json(const LightLine& line) {
     nlohmann::ordered_json methods;
     for (const auto& [method, bytes] : line.by_method) methods[method] = std::round(bytes);
@@ -169,6 +201,7 @@ nlohmann::ordered_json to_json(const LightLine& line) {
             {"rounds", line.rounds},
             {"samples", line.samples},
             {"sent", line.sent},
+            {"round_most", line.round_most},
             {"sent_by_method", methods_json(line)},
             {"compute_share", line.compute_share},
             {"loss", line.loss},
@@ -264,6 +297,7 @@ int run_light(const LightCommand& command) {
         json[mode.name] = to_json(*line);
         lines.push_back(*line);
     }
+    held = fragments_hold(lines) && held;
     if (command.albert)
         held = lines.size() < 2 || albert_holds(lines[0], lines[1]);
     else if (!command.plot.empty())

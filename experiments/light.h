@@ -3,6 +3,7 @@
 //
 //   sync      a round after every inner batch of each peer, in fp32
 //   local     a round after `inner_steps` of them (DiLoCo), in fp32
+//   fragments the same, of a quarter of the vector in turn (Streaming DiLoCo), four times as often
 //   sparse    of each 4,096 numbers the 64 largest (SparseLoCo); with 4 peers, where a round costs
 //             the least, twice as often
 //   overlap   the same, and inner steps go on while a round is made

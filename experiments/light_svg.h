@@ -15,7 +15,8 @@ struct LightLine {
     std::size_t peers = 0;
     std::size_t rounds = 0;
     double samples = 0;
-    double sent = 0;  // bytes a peer
+    double sent = 0;        // bytes a peer
+    double round_most = 0;  // of those, in one round
     double compute_share = 0;
     bool identical = true;
     double loss = 0;

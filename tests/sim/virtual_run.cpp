@@ -23,19 +23,33 @@ class VirtualBook final : public VirtualListener {
         : world_(world), hears_(std::move(hears)) {}
 
     void on_event(const events::Event& event) override {
+        const std::uint64_t before = book_.newest();
         book_.take(event, to_seconds(world_.now() - TimePoint{}));
+        if (book_.newest() > before) note_round();
         if (hears_) hears_(event);
     }
+    double round_bytes_most() const { return round_bytes_most_; }
     void on_round(std::uint64_t step, double seconds) override { rounds_[step].push_back(seconds); }
     const StepBook& told() const { return book_; }
     std::vector<BookedStep> steps() const;
 
   private:
+    void note_round();
+
     const sim::World& world_;
     std::function<void(const events::Event&)> hears_;
     StepBook book_;
     std::map<std::uint64_t, std::vector<double>> rounds_;
+    double bytes_at_step_ = 0;
+    double round_bytes_most_ = 0;
 };
+
+// The first step is none of these: all load the state before it.
+void VirtualBook::note_round() {
+    const double bytes = world_.bytes_on_lines();
+    if (book_.newest() > 1) round_bytes_most_ = std::max(round_bytes_most_, bytes - bytes_at_step_);
+    bytes_at_step_ = bytes;
+}
 
 std::vector<BookedStep> VirtualBook::steps() const {
     std::vector<BookedStep> all = book_.steps();
@@ -334,6 +348,7 @@ VirtualResult VirtualRun::result() const {
     result.steps = book_.steps();
     result.identical = book_.told().identical();
     result.bytes = world_.bytes_on_lines() - bytes_at_first_;
+    result.round_bytes_most = book_.round_bytes_most();
     result.traffic = traffic_since_first();
     for (const Seat& seat : seats_) result.sent.push_back(sent_by(seat) - seat.sent_before);
     result.present_s = present_s_;

@@ -110,6 +110,7 @@ struct VirtualResult {
     std::uint64_t rounds_of_aggregators = 0;  // in which they reduced something, of all
     // Between the first step and the last: delivered to all, packet headers and all; and by what.
     double bytes = 0;
+    double round_bytes_most = 0;  // of those, from one step to the next
     std::vector<sim::MethodTraffic> traffic;
     std::vector<double> sent;  // one a machine, over its line, since the first step
     double present_s = 0;      // of all trainers together, since the first step, until they leave
