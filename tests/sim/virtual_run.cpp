@@ -1,6 +1,7 @@
 #include "tests/sim/virtual_run.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -23,32 +24,32 @@ class VirtualBook final : public VirtualListener {
         : world_(world), hears_(std::move(hears)) {}
 
     void on_event(const events::Event& event) override {
-        const std::uint64_t before = book_.newest();
         book_.take(event, to_seconds(world_.now() - TimePoint{}));
-        if (book_.newest() > before) note_round();
+        if (const auto seen = step_in(event); seen && seen->step == book_.newest())
+            bytes_at_[seen->step] = world_.bytes_on_lines();
         if (hears_) hears_(event);
     }
-    double round_bytes_most() const { return round_bytes_most_; }
+    double round_bytes_most() const;
     void on_round(std::uint64_t step, double seconds) override { rounds_[step].push_back(seconds); }
     const StepBook& told() const { return book_; }
     std::vector<BookedStep> steps() const;
 
   private:
-    void note_round();
-
     const sim::World& world_;
     std::function<void(const events::Event&)> hears_;
     StepBook book_;
     std::map<std::uint64_t, std::vector<double>> rounds_;
-    double bytes_at_step_ = 0;
-    double round_bytes_most_ = 0;
+    // On all lines, when the last peer had the step: of its round nothing is under way any more.
+    std::map<std::uint64_t, double> bytes_at_;
 };
 
-// The first step is none of these: all load the state before it.
-void VirtualBook::note_round() {
-    const double bytes = world_.bytes_on_lines();
-    if (book_.newest() > 1) round_bytes_most_ = std::max(round_bytes_most_, bytes - bytes_at_step_);
-    bytes_at_step_ = bytes;
+double VirtualBook::round_bytes_most() const {
+    double most = 0;
+    for (auto step = bytes_at_.begin(); step != bytes_at_.end(); ++step) {
+        const auto next = std::next(step);
+        if (next != bytes_at_.end()) most = std::max(most, next->second - step->second);
+    }
+    return most;
 }
 
 std::vector<BookedStep> VirtualBook::steps() const {
