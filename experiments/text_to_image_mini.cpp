@@ -19,6 +19,7 @@
 #include "dedloc/torch_bridge/flat_module.h"
 
 #include "experiments/mini_collaboration.h"
+#include "experiments/picture_edges.h"
 #include "tests/common/exit_codes.h"
 #include "tests/common/temporary_folder.h"
 #include "tests/process/process_folder.h"
@@ -29,7 +30,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double tone_bound = 0.60;
-constexpr double figure_bound = 0.30;
+constexpr double figure_bound = 0.60;
+constexpr double edges_bound = 0.50;
 constexpr double image_loss_bound = 0.8;
 constexpr const char* tones[] = {"light", "medium-light", "medium", "medium-dark", "dark"};
 constexpr double drawing_seconds = 120;
@@ -51,17 +53,18 @@ heads = 4
 head_width = 24
 shared_layers = 4
 convolution_side = 3
+reversible = false
 words = 1024
 text_length = 8
 [pictures]
 side = 16
-codes_side = 4
+codes_side = 8
 codes = 128
 codes_width = 48
-codes_steps = 240
+codes_steps = 600
 [batch]
 target = 64
-micro = 8
+micro = 16
 [optimizer]
 kind = "lamb"
 beta2 = 0.96
@@ -135,7 +138,13 @@ class Examiner {
     double image_loss(std::int64_t rows_max) const;
     double held_out_loss() const { return mean_image_loss(tokens_->held_out, 1 << 20); }
     double tone() const;
-    Result<double> figure();
+    // Draws the likeliest pictures for the held-out captions.
+    void draw();
+    torch::Tensor drawn() const { return drawn_; }
+    torch::Tensor real_codes() const { return tokens_->held_out.codes.to(torch::kInt64); }
+    // The codes are those of pictures for the held-out captions, in their order.
+    double figure(const torch::Tensor& codes) const;
+    double edges(const torch::Tensor& codes) const;
     images::Picture sheet() const;
     std::vector<std::string> sheet_prompts() const;
 
@@ -156,6 +165,7 @@ class Examiner {
     std::shared_ptr<tasks::TextToImageModel> model_;
     torch::Tensor real_;                     // [pictures, numbers]
     std::vector<std::string> real_figures_;  // of them
+    double real_edges_ = 0;                  // of those that are held out
     torch::Tensor drawn_;                    // codes of the held-out captions
 };
 
@@ -171,6 +181,12 @@ Ok Examiner::begin() {
         real_figures_.push_back(by_caption_.at(tokens_->folder->entries()[i].caption).figure);
     }
     real_ = torch::cat(all).to(torch::kFloat32).flatten(1) / 255;
+    std::vector<images::Picture> held_out;
+    for (const std::size_t number : tokens_->held_out_pictures) {
+        DEDLOC_TRY(images::Picture picture, tokens_->folder->picture(number));
+        held_out.push_back(std::move(picture));
+    }
+    real_edges_ = edge_energy(held_out);
     return {};
 }
 
@@ -220,11 +236,19 @@ double Examiner::tone() const {
     return right / static_cast<double>(count);
 }
 
-Result<double> Examiner::figure() {
+void Examiner::draw() {
     const torch::NoGradGuard none;
     drawn_ = tasks::sample_codes(
         *model_, tokens_->held_out.captions.to(torch::kInt64), {.temperature = 0});
-    const auto pictures = tokens_->codec->decode(drawn_).flatten(1);
+}
+
+double Examiner::edges(const torch::Tensor& codes) const {
+    return edge_energy(tokens_->codec->draw(codes)) / real_edges_;
+}
+
+double Examiner::figure(const torch::Tensor& codes) const {
+    const torch::NoGradGuard none;
+    const auto pictures = tokens_->codec->decode(codes).flatten(1);
     const auto nearest = torch::cdist(pictures, real_).argmin(1);
     double right = 0;
     for (std::int64_t i = 0; i < nearest.size(0); ++i) {
@@ -368,15 +392,20 @@ Result<nlohmann::ordered_json> learn_emoji(const TextToImageMiniCommand& command
     DEDLOC_TRY(const Trained trained, train(command, run, *task, folder, examiner));
     const double image_loss = examiner.image_loss(measured_rows);
     const double tone = examiner.tone();
-    DEDLOC_TRY(const double figure, examiner.figure());
+    examiner.draw();
+    const double figure = examiner.figure(examiner.drawn());
+    const double edges = examiner.edges(examiner.drawn());
     if (!command.sheet.empty()) DEDLOC_TRY_VOID(write_sheet(command.sheet, examiner.sheet()));
-    const bool held = tone >= tone_bound && figure >= figure_bound &&
+    const bool held = tone >= tone_bound && figure >= figure_bound && edges >= edges_bound &&
                       image_loss <= image_loss_bound && trained.identical;
     return nlohmann::ordered_json{{"ok", held},
                                   {"image_loss", image_loss},
                                   {"image_loss_held_out", examiner.held_out_loss()},
                                   {"tone", tone},
                                   {"figure", figure},
+                                  {"figure_of_codes", examiner.figure(examiner.real_codes())},
+                                  {"edges", edges},
+                                  {"edges_of_codes", examiner.edges(examiner.real_codes())},
                                   {"pictures", tokens->train.count()},
                                   {"held_out", tokens->held_out.count()},
                                   {"steps", trained.steps},
@@ -403,10 +432,11 @@ int run_text_to_image_mini(const TextToImageMiniCommand& command) {
     } else {
         fmt::print(
             "image loss {:.3f}; of held-out captions the right tone {:.2f}, the right "
-            "figure {:.2f}; {} steps in {:.0f} s\n",
+            "figure {:.2f}, edges {:.2f} of the real; {} steps in {:.0f} s\n",
             json->at("image_loss").get<double>(),
             json->at("tone").get<double>(),
             json->at("figure").get<double>(),
+            json->at("edges").get<double>(),
             json->at("steps").get<std::uint64_t>(),
             json->at("seconds").get<double>());
     }

@@ -3,7 +3,7 @@
 // it has seen, but not together.
 //
 // Data: `dedloc data emoji` at 16 × 16, those that have a skin tone or are the figure without one;
-// what that command holds out is held out. The run trains the image codes first (4 × 4 of 128).
+// what that command holds out is held out. The run trains the image codes first (8 × 8 of 128).
 // Four peers of this process; by global steps one is killed and another joins.
 //
 //   image_loss     of training pictures, nats a code (ln 128 = 4.85 at the start)
@@ -11,12 +11,16 @@
 //                  the same with one of the four other tones (chance 0.20)
 //   figure         of the pictures drawn for held-out captions, those whose nearest real picture
 //                  shows the figure of the caption
+//   edges          edge energy of the same, over that of the real pictures (picture_edges.h)
+//   figure_of_codes, edges_of_codes
+//                  the same of the held-out pictures' own codes: what the autoencoder leaves
 //   state_hashes   how many different ones the living peers have in the end: 1
 //
 // --sheet FILE writes 16 held-out prompts: real pictures above, drawn ones below.
 //
-// Cost: ten minutes of two cores, 1.5 GB of memory. Holds when tone >= 0.60, figure >= 0.30,
-// image_loss <= 0.8 and no hash differs. Needs libtorch and the packages of `dedloc data emoji`.
+// Cost: ten minutes of two cores, 1.5 GB of memory. Holds when tone >= 0.60, figure >= 0.60,
+// edges >= 0.50, image_loss <= 0.8 and no hash differs. Needs libtorch and the packages of `dedloc
+// data emoji`.
 // Errors: exit code 9 when it does not hold; 5 without the data; 6 for the disk.
 
 #pragma once
@@ -26,7 +30,7 @@
 namespace dedloc::lab {
 
 struct TextToImageMiniCommand {
-    std::uint64_t steps = 280;  // global steps of 64 samples
+    std::uint64_t steps = 480;  // global steps of 64 samples
     double seconds_max = 480;   // of the training; then what there is is measured
     std::uint64_t seed = 1;
     double rate = 0.012;  // the learning rate's peak

@@ -33,10 +33,10 @@ text_length = 12
 
 [pictures]
 side = 16
-codes_side = 4
+codes_side = 8
 codes = 128
 codes_width = 48
-codes_steps = 240
+codes_steps = 600
 held_out = 0.02
 codes_hash = "none"
 pictures_hash = "none"
