@@ -91,10 +91,10 @@ class LiveRun:
         found = ADDRESS.search(told)
         return found.groups() if found else None
 
-    def join(self, name: str, more: tuple[str, ...] = ()) -> harness.Peer:
+    def join(self, name: str, more: tuple[str, ...] = (), device: str = "") -> harness.Peer:
         made = self.dedloc("invite", name, "--dir", str(self.host.directory))
         assert made.returncode == 0, made.stderr
-        words = ["join", made.stdout.strip(), "--name", name, *more]
+        words = ["join", made.stdout.strip(), "--name", device or name, *more]
         return harness.Peer(self, words, self.folder / f"peer-{len(self.peers)}")
 
     def until(self, what: str, condition, seconds: float = 60):

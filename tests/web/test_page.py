@@ -160,8 +160,11 @@ class Page(unittest.TestCase):
         self.assertIn(order["fields"]["offence"], row["text"])
 
     def test_12_a_killed_peer_is_gone_and_a_newcomer_there(self) -> None:
-        late = self.run_.join(live_run.LATE)
+        late = self.run_.join(live_run.LATE, device="laptop")
         self.run_.until("the newcomer is in", lambda: late.step() > 0)
+        self.run_.until("its checks are told by the person's name", lambda: any(
+            event["text"].startswith(f"{live_run.LATE}: 1 of 1")
+            for event in self.run_.log("newcomer_right")))
         self.browser.until("the newcomer", lambda: self.row_of(live_run.LATE))
         self.run_.peers[2].process.kill()
         self.browser.until("the killed peer's row says so", lambda: (

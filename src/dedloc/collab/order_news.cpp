@@ -31,7 +31,8 @@ void OrderNews::tell_of_ended(const robust::Order& order) {
                              order.subject == us_ ? "this peer" : name_of(order.subject)));
 }
 
-std::string OrderNews::name_of(const PeerId& peer) const {
+// The name by which it calls itself, for words that go to other machines.
+std::string OrderNews::own_word_of(const PeerId& peer) const {
     const membership::KnownPeer* const known = membership_.find(peer);
     return known == nullptr || known->status.name.empty() ? peer.short_text() : known->status.name;
 }
@@ -54,7 +55,7 @@ std::string OrderNews::why_kept_out(const PeerId& peer) const {
     const robust::Order* const order = ledger_.base().barring(peer);
     if (order == nullptr) return {};
     return fmt::format("{} is {}; it does not come back with the same key",
-                       peer == us_ ? "this peer" : name_of(peer),
+                       peer == us_ ? "this peer" : own_word_of(peer),
                        robust::in_words(*order));
 }
 

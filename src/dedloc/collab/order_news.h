@@ -24,9 +24,11 @@ class OrderNews {
     void tell(const robust::OrderChanges& changes);
     // Why an order keeps a peer out; empty: none does.
     std::string why_kept_out(const PeerId& peer) const;
-    std::string name_of(const PeerId& peer) const;
+    // As the log replaces it by the name of the peer's person, or device.
+    std::string name_of(const PeerId& peer) const { return peer.short_text(); }
 
   private:
+    std::string own_word_of(const PeerId& peer) const;
     void tell_of_new(const robust::Order& order);
     void tell_of_ended(const robust::Order& order);
     std::string in_words(const robust::Order& order) const;
