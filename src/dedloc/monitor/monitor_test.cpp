@@ -583,6 +583,22 @@ TEST(RunModel, a_peer_that_is_killed_is_two_lines) {
     EXPECT_EQ(lines().back(), "it failed again") << "much later is another failure";
 }
 
+TEST(RunModel, the_same_words_within_seconds_are_one_line) {
+    RunModel model(run(), id(1), 1000);
+    const std::string words = "the organiser has revoked the admission of Ben";
+    EXPECT_FALSE(model.was_just_told(event(1001, events::Revoked{}, words)));
+    model.add(event(1001, events::Revoked{}, words));
+    model.add(event(1001.2, events::AdmissionRefused{}, words));
+    model.add(event(1001.4, events::AdmissionRefused{}, words + " and Ana"));
+    EXPECT_TRUE(model.was_just_told(event(1002, events::AdmissionRefused{}, words)));
+    const double later = 1001 + one_failure_seconds + 1;
+    EXPECT_FALSE(model.was_just_told(event(later, events::AdmissionRefused{}, words)));
+    model.add(event(later, events::AdmissionRefused{}, words));
+    std::size_t shown = 0;
+    for (const EventView& line : model.view().events) shown += !line.is_routine;
+    EXPECT_EQ(shown, 3u);
+}
+
 TEST(RunModel, equal_names_are_told_apart) {
     RunModel model(run(), {}, 0);
     model.update({status(1, "same", 1, Phase::computing), status(2, "same", 1, Phase::computing)},

@@ -169,7 +169,16 @@ void RunModel::add(const events::Event& event) {
               .peer = event.peer,
               .text = printable(event.text, view_text_bytes_max),
               .tone = tone_of(event),
-              .is_routine = is_routine(event) || is_of_a_failure_that_was_told(event)});
+              .is_routine = is_routine(event) || is_of_a_failure_that_was_told(event) ||
+                            was_just_told(event)});
+}
+
+bool RunModel::was_just_told(const events::Event& event) const {
+    const std::string text = printable(event.text, view_text_bytes_max);
+    return std::ranges::any_of(events_, [&](const EventView& told) {
+        return !told.is_routine && told.text == text &&
+               std::abs(event.time - started_ - told.seconds) <= one_failure_seconds;
+    });
 }
 
 // A peer that is killed fails as an owner and as a leader, its parts are repaired, and then it is

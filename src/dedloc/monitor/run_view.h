@@ -110,6 +110,9 @@ class RunModel {
     RunModel(const run::RunFile& run, PeerId us, WallSeconds started);
 
     void add(const events::Event& event);
+    // The same words came within one_failure_seconds: what refuses a peer does so on each of its
+    // connections.
+    bool was_just_told(const events::Event& event) const;
     // Something that is no event of the run.
     void add_note(WallSeconds time, std::string text, Tone tone);
     void update(std::vector<membership::Status> statuses, WallSeconds now);

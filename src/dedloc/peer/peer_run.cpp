@@ -677,15 +677,15 @@ std::string PeerRun::how_to_come_back() const {
 }
 
 void PeerRun::look_at(const events::Event& event) {
-    if (event.is<events::VotesFailed,
-                 events::VotesWritten,
-                 events::AdmissionRefused,
-                 events::RenewalFailed,
-                 events::KeyUsedTwice,
-                 events::DataGone,
-                 events::DataFound,
-                 events::DataLied,
-                 events::Revoked>())
+    if (!model_.was_just_told(event) && event.is<events::VotesFailed,
+                                                 events::VotesWritten,
+                                                 events::AdmissionRefused,
+                                                 events::RenewalFailed,
+                                                 events::KeyUsedTwice,
+                                                 events::DataGone,
+                                                 events::DataFound,
+                                                 events::DataLied,
+                                                 events::Revoked>())
         screen_.say(event.text);
     if (const auto* revoked = event.as<events::Revoked>(); revoked && revoked->ours && !put_out_)
         put_out_ = Failure{code_for(Error(ErrorKind::denied, "")), event.text};
