@@ -1,8 +1,9 @@
-// light_bench: what choosing and adding sparse numbers costs the processor, an element, beside a
-// copy of the vector; and error feedback, which keeps what was not chosen.
+// light_bench: what encoding and adding sparse contributions, or those of low rank, costs the
+// processor, an element, beside a copy of the vector; and error feedback, which keeps what was left
+// out.
 //
-//   light_bench [--quick]   prints one JSON object, nanoseconds an element, medians:
-//     memcpy_ns    a copy of the fp32 vector
+//   light_bench [--quick] [--codec low_rank]   prints one JSON object, nanoseconds an element:
+//     memcpy_ns    a copy of the fp32 vector (as all of these, the median)
 //     encode_ns    choosing and encoding (codec "sparse")
 //     add_ns       adding one such contribution to a sum
 //     feedback_ns  a contribution with what was not sent before (replica/unsent_gradients.h)
@@ -28,8 +29,6 @@ namespace {
 
 using namespace dedloc;
 
-constexpr codec::CodecId sparse = codec::CodecId::sparse;
-
 double median_ns(int calls, std::size_t elements, const std::function<void()>& call) {
     std::vector<double> ns;
     for (int i = 0; i < calls; ++i) {
@@ -45,8 +44,12 @@ double median_ns(int calls, std::size_t elements, const std::function<void()>& c
 int main(int argc, char** argv) {
     CLI::App app("processor time of sparse contributions");
     bool quick = false;
+    std::string name = "sparse";
     app.add_flag("--quick", quick, "a tiny vector");
+    app.add_option("--codec", name, "of contributions")
+        ->check(CLI::IsMember({"sparse", "low_rank"}));
     CLI11_PARSE(app, argc, argv);
+    const codec::CodecId id = *codec::codec_from_string(name);
     const std::size_t elements = quick ? 1u << 16 : 1u << 24;
     const int calls = quick ? 1 : 9;
     Random random(1);
@@ -54,18 +57,18 @@ int main(int argc, char** argv) {
     for (float& value : values) value = static_cast<float>(random.normal());
     std::vector<float> copy(elements);
     std::vector<float> sum(elements);
-    Bytes bytes(codec::encoded_size(sparse, elements));
-    replica::UnsentGradients unsent(elements);
+    Bytes bytes(codec::encoded_size(id, elements));
+    replica::UnsentGradients unsent(elements, id);
     const double copy_ns = median_ns(calls, elements, [&] {
         std::memcpy(copy.data(), values.data(), elements * sizeof(float));
     });
     const double encode_ns =
-        median_ns(calls, elements, [&] { codec::encode_into(sparse, values, bytes); });
+        median_ns(calls, elements, [&] { codec::encode_into(id, values, bytes); });
     const double add_ns =
-        median_ns(calls, elements, [&] { codec::accumulate_verified(sparse, bytes, 1.0f, sum); });
+        median_ns(calls, elements, [&] { codec::accumulate_verified(id, bytes, 1.0f, sum); });
     const double feedback_ns = median_ns(calls, elements, [&] {
         std::memcpy(copy.data(), values.data(), elements * sizeof(float));
-        unsent.compress(copy);
+        unsent.hand_in(copy);
         unsent.settle({{0, elements}});
     });
     std::printf("%s\n",

@@ -341,7 +341,8 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
                        "members of two networks that reach each other through those in both");
     simulate->add_flag("--light",
                        simulate_command.light,
-                       "steps of each peer's own, sparse rounds, mostly computing beside them");
+                       "steps of each peer's own, sparse rounds or of low rank, mostly computing "
+                       "beside them");
     simulate->add_flag("--robust",
                        simulate_command.robust,
                        "rounds that prove themselves, in each seed another liar");

@@ -204,7 +204,7 @@ const Checkers::Frozen* Checkers::find_frozen(const consensus::PlanMember& membe
     return nullptr;
 }
 
-// A peer chooses from what it handed in and what it had not sent.
+// A peer sends of what it handed in and what it had not sent.
 std::vector<float> Checkers::pending_of(const PeerId& peer,
                                         const MemberInput& input,
                                         std::span<const float> unsent) const {
@@ -234,7 +234,7 @@ void Checkers::check_unsent(const PeerId& peer, const Frozen& last, const Frozen
                 decided = true;
                 const ElementRange range = link.plan->parts[p].range();
                 for (std::uint64_t k = range.offset; k < range.end(); ++k)
-                    expected[k] = last.pending[k] - last.sum[k];
+                    expected[k] = last.pending[k] - last.sent[k];
             }
             if (is(expected)) return;
         }
@@ -256,18 +256,17 @@ void Checkers::on_frozen(const PeerId& peer,
     const MemberInput& input = frozen.input.input;
     if (input.is_empty()) return;
     std::vector<float> pending = pending_of(peer, input, frozen.unsent);
-    if (travelled(codec_, pending) != frozen.input.sum)
-        violation(fmt::format("{} sends something else than the largest of what it has",
-                              peer.short_text()));
+    if (pending != frozen.input.sum)
+        violation(fmt::format("{} sends of something else than what it has", peer.short_text()));
     frozen_[peer].push_back({input,
-                             frozen.input.sum,
+                             travelled(codec_, pending),
                              {frozen.unsent.begin(), frozen.unsent.end()},
                              std::move(pending),
                              process,
                              frozen.forgotten});
 }
 
-// An average of a sparse codec holds what came, one after the other.
+// A gathered average holds what came, one after the other.
 bool Checkers::is_gathered(const Link& link, std::size_t p) {
     const RoundPlan& plan = *link.plan;
     const consensus::FinishedPart& header = link.decision.parts[p];
@@ -282,8 +281,8 @@ bool Checkers::is_gathered(const Link& link, std::size_t p) {
                                   plan.members[i].peer.short_text()));
             return false;
         }
-        const auto sum = std::span(frozen->sum).subspan(range.offset, range.count);
-        inputs.push_back({i, allreduce::encode_contribution(codec_, sum, frozen->input)});
+        const auto pending = std::span(frozen->pending).subspan(range.offset, range.count);
+        inputs.push_back({i, allreduce::encode_contribution(codec_, pending, frozen->input)});
     }
     const auto part = static_cast<std::uint32_t>(p);
     const SharedBytes gathered = allreduce::gather(plan, part, inputs, header.included);

@@ -111,9 +111,9 @@ class Checkers {
     // A contribution to a round with a sparse codec, and what was then left unsent.
     struct Frozen {
         consensus::MemberInput input;
-        std::vector<float> sum;
+        std::vector<float> sent;     // as the others decode it
         std::vector<float> before;   // unsent, before it
-        std::vector<float> pending;  // what it chose from
+        std::vector<float> pending;  // what it sends a little of
         std::uint64_t process = 0;
         std::uint64_t forgotten = 0;
     };

@@ -57,7 +57,8 @@ SimRun make_sim_run(std::uint64_t elements,
     sim.run.batch.target = 128;
     sim.run.batch.micro = 4;
     sim.run.averaging.codec = codec;
-    sim.run.averaging.part_elements_max = codec::is_sparse(codec) ? sparse_part : 96;
+    sim.run.averaging.part_elements_max =
+        codec::is_sparse(codec) ? codec::block_elements(codec) : 96;
     sim.run.averaging.quorum_timeout = 6s;
     sim.run.averaging.round_deadline_min = 1s;
     sim.run.averaging.round_deadline_max = 8s;

@@ -25,10 +25,6 @@
 
 namespace dedloc::lab {
 
-// A sparse codec chooses among 4,096 elements at a time: three such chunks, and a shorter one.
-inline constexpr std::uint64_t sparse_part = 4096;
-inline constexpr std::uint64_t sparse_elements = 3 * sparse_part + 500;
-
 // This part is equal on all peers of a simulated run.
 struct SimRun {
     run::RunFile run = image_run();

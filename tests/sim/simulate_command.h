@@ -23,7 +23,7 @@ struct SimulateCommand {
     bool delayed = false;       // trainers compute while a step is made, in all seeds
     std::size_t group_max = 0;  // of all seeds; 0: as the seed has it
     std::string codec = usual_codec;
-    bool light = false;   // [local], sparse or in fragments, mostly delayed
+    bool light = false;   // [local], sparse, of low rank or in fragments, mostly delayed
     bool robust = false;  // [robust]; seed after seed another liar
     std::string lie;      // always this one
     std::string plant;    // name of a planted bug; then a broken promise is what is wanted

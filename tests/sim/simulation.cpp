@@ -402,7 +402,10 @@ void Simulation::sum_up() {
 }  // namespace
 
 std::uint64_t SimulationOptions::elements() const {
-    return codec::is_sparse(codec) ? sparse_elements : usual_elements;
+    if (!codec::is_sparse(codec)) return usual_elements;
+    // Some whole blocks of the codec, each a part, and a shorter one; as few as it takes.
+    const std::uint64_t block = codec::block_elements(codec);
+    return block * (block > 4096 ? 1 : 3) + 500;
 }
 
 void make_light(SimulationOptions& options) {
@@ -411,11 +414,11 @@ void make_light(SimulationOptions& options) {
     constexpr std::array<std::pair<CodecId, std::uint64_t>, 8> modes = {{{CodecId::sparse, 1},
                                                                          {CodecId::fp32, 2},
                                                                          {CodecId::sparse, 1},
-                                                                         {CodecId::sparse, 1},
+                                                                         {CodecId::low_rank, 1},
                                                                          {CodecId::fp16, 3},
                                                                          {CodecId::sparse, 1},
                                                                          {CodecId::blockwise8, 4},
-                                                                         {CodecId::sparse, 1}}};
+                                                                         {CodecId::low_rank, 1}}};
     options.light = true;
     std::tie(options.codec, options.fragments) = modes[options.seed % modes.size()];
 }

@@ -144,6 +144,20 @@ TEST(Simulation, a_sparse_codec_keeps_all_promises_under_faults) {
     EXPECT_GT(averages, 300u);
 }
 
+// ... and when what travels is no choice of numbers but products of vectors.
+TEST(Simulation, low_rank_keeps_all_promises_under_faults) {
+    std::uint64_t averages = 0;
+    for (std::uint64_t seed = 190000000; seed < 190000004; ++seed) {
+        SimulationOptions options;
+        options.seed = seed;
+        options.peers_max = 8;
+        options.tortures = 0;
+        options.codec = codec::CodecId::low_rank;
+        averages += expect_no_violation(options).averages_checked;
+    }
+    EXPECT_GT(averages, 60u);
+}
+
 // ... and of local updates: all that a peer does between two rounds is in a contribution, and what
 // it does beside a round is done again from the state that comes of it.
 TEST(Simulation, few_bytes_keep_all_promises_under_faults) {
@@ -283,6 +297,7 @@ TEST(Simulation, planted_mistakes_of_the_arithmetic_are_found_at_once) {
         {"count_twice", codec::CodecId::fp32},
         {"sum_by_arrival", codec::CodecId::fp32},
         {"lose_unsent", codec::CodecId::sparse},
+        {"lose_unsent", codec::CodecId::low_rank},
         {"count_twice", codec::CodecId::blockwise8}};
     for (const auto& [name, codec] : planted) {
         bool found = false;

@@ -34,8 +34,9 @@ void cut_range(consensus::RoundPlan& plan,
                const std::vector<std::uint64_t>& cuts,
                const std::vector<std::uint32_t>& owners);
 
-// Where all parameters are in one sparse codec, moves the ends of parts to those of its chunks, so
-// that a chunk is encoded as its author has chosen it. A part that this empties is dropped.
+// Where all parameters are in one codec that is gathered, moves the ends of parts to those of its
+// blocks, so that a block is encoded as its author has encoded it. A part that this empties is
+// dropped.
 void align_to_chunks(consensus::RoundPlan& plan, const TransferOptions& options);
 
 // Cuts the plan's parts at the borders of the options' codec ranges, and

@@ -68,7 +68,7 @@ Ok decode_gathered(const consensus::RoundPlan& plan,
         weights.push_back(&plan.members[member].input);
     WeightDivider divider(total_weights(weights, plan.parts[part].range()));
     bool finite = true;
-    for_each_piece(out.size(), [&](std::size_t first, std::size_t count) {
+    const auto add_piece = [&](std::size_t first, std::size_t count) {
         const std::span<float> sum = out.subspan(first, count);
         std::ranges::fill(sum, 0.0f);
         for (const auto& [member, bytes] : contributions)
@@ -78,7 +78,8 @@ Ok decode_gathered(const consensus::RoundPlan& plan,
                                        sum);
         divider.divide_next(sum);
         finite = finite && tensor::all_finite(sum);
-    });
+    };
+    for_each_piece(out.size(), add_piece, piece_elements_of(codec));
     if (finite) return {};
     return not_finite(part);
 }

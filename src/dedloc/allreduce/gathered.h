@@ -1,6 +1,7 @@
-// Gathered averages: of a part in a sparse codec the owner adds nothing. It passes on what came,
-// and every peer adds the contributions by itself, in member order: a sum of sparse vectors is less
-// sparse than they are, and encoded anew it would lose what nobody keeps.
+// Gathered averages: of a part in a codec that holds a little of a vector (codec::is_sparse) the
+// owner adds nothing. It passes on what came, and every peer adds the contributions by itself, in
+// member order: a sum is less sparse, or of a higher rank, than what is in it, and encoded anew it
+// would lose what nobody keeps.
 //
 //   average    bitmap of who is in it (as FinishedPart::included) ‖ their encoded contributions, in
 //              member order
@@ -9,7 +10,7 @@
 // Bytes: with S encoded bytes of a vector, n members and equal owners each member sends S (n - 1),
 // as in a direct exchange with everybody; the planner still gives fast lines the larger shares.
 // Source: SparseLoCo (arXiv:2603.08163) exchanges contributions whole.
-// Cost:   decoding adds k numbers of a chunk and member. Thread: any (meant for workers).
+// Cost:   decoding is that of all members' contributions. Thread: any (meant for workers).
 
 #pragma once
 #include <cstdint>

@@ -141,6 +141,36 @@ TEST(Gathered, without_any_input_is_zero) {
     EXPECT_EQ(average, std::vector<float>(gathered_count, 0.0f));
 }
 
+// A block of low rank is longer than the pieces that averages are worked on in.
+TEST(Gathered, contributions_of_low_rank_are_added_in_member_order) {
+    consensus::RoundPlan plan = sparse_plan();
+    plan.codec = static_cast<std::uint32_t>(codec::CodecId::low_rank);
+    const std::size_t count = 2 * codec::block_elements(codec::CodecId::low_rank) + 300;
+    plan.parts = {{0, count, 0}};
+    plan.members[1].input.carried = {};
+    plan.members[1].input.carried_ranges = {};
+    std::vector<PartInput> inputs;
+    std::vector<float> expected(count, 0.0f);
+    for (std::uint32_t i = 0; i < 3; ++i) {
+        Random random(40 + i);
+        std::vector<float> sum(count);
+        for (float& value : sum) value = static_cast<float>(random.normal());
+        const consensus::MemberInput& input = plan.members[i].input;
+        inputs.push_back({i, encode_contribution(codec::CodecId::low_rank, sum, input)});
+        codec::accumulate_verified(codec::CodecId::low_rank,
+                                   *inputs.back().encoded,
+                                   std::ldexp(1.0f, scale_exponent(input)),
+                                   expected);
+    }
+    const ReducedPart reduced = reduce_part(plan, 0, inputs, /*norm_max=*/1e6);
+    EXPECT_EQ(reduced.included, Bytes{7});
+    EXPECT_TRUE(is_sound_average(plan, header_of(reduced), *reduced.encoded));
+    std::vector<float> average(count);
+    ASSERT_TRUE(decode_average(plan, 0, *reduced.encoded, average));
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(average[i], expected[i] / 16.0f) << i;
+    EXPECT_EQ(reduce_part(plan, 0, inputs, /*norm_max=*/1e-3).refused.size(), 3u);
+}
+
 // A chunk is encoded as its author chose it: no part begins inside of one, whatever the shares.
 TEST(Gathered, parts_begin_where_chunks_do) {
     TransferOptions options;

@@ -119,12 +119,14 @@ const char* refusal(const consensus::RoundPlan& plan,
         return "its contribution has numbers that are not finite, or far beyond all use";
     if (norm_max <= 0) return nullptr;
     double squares = 0;
-    for_each_piece(count, [&](std::size_t first, std::size_t piece_count) {
-        Piece memory;
+    const std::size_t piece = piece_elements_of(codec_of(plan, part, input));
+    std::vector<float> memory(std::min(count, piece));
+    const auto add_squares = [&](std::size_t first, std::size_t piece_count) {
         const std::span<float> alone = std::span(memory).first(piece_count);
         add_all(plan, part, {input}, first, alone);
         squares += tensor::sum_of_squares(alone);
-    });
+    };
+    for_each_piece(count, add_squares, piece);
     const double length = norm_max * samples_of(plan, input);
     return squares > length * length
                ? "the norm of its contribution is beyond the run's averaging.norm_max"

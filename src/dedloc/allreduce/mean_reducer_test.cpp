@@ -42,10 +42,10 @@ std::vector<PartInput> make_inputs(const consensus::RoundPlan& plan) {
     return inputs;
 }
 
-// The owner of a sparse part adds nothing (gathered_test.cpp).
+// The owner of a gathered part adds nothing (gathered_test.cpp).
 std::vector<codec::CodecId> codecs_that_add() {
     std::vector<codec::CodecId> codecs = codec::all_codecs();
-    std::erase(codecs, codec::CodecId::sparse);
+    std::erase_if(codecs, codec::is_sparse);
     return codecs;
 }
 

@@ -41,7 +41,8 @@ double squared_error(codec::CodecId codec, double squared_length, std::size_t el
         case codec::CodecId::bf16:
             return squared_length * std::ldexp(1.0, -16);
         case codec::CodecId::blockwise8:
-        case codec::CodecId::sparse:  // robust runs refuse it
+        case codec::CodecId::sparse:  // robust runs refuse them
+        case codec::CodecId::low_rank:
             break;
     }
     return 0;

@@ -7,19 +7,25 @@
 #include <vector>
 
 #include "dedloc/allreduce/contribution.h"
+#include "dedloc/codec/codec.h"
 #include "dedloc/tensor/kernels.h"
 
 namespace dedloc::allreduce {
 
 // Elements of a part that are summed, checked, divided, encoded and hashed before the next ones are
-// touched. A multiple of every codec's block.
+// touched. A multiple of the block of every codec whose contributions are added.
 inline constexpr std::size_t piece_elements = 4096;
+
+// The same of a part in this codec, gathered or added: a multiple of its block.
+inline std::size_t piece_elements_of(codec::CodecId codec) {
+    return std::max(piece_elements, codec::block_elements(codec));
+}
 
 // `work(first, count)` for each piece of `count` elements, in order.
 template <typename Work>
-void for_each_piece(std::size_t count, const Work& work) {
-    for (std::size_t first = 0; first < count; first += piece_elements)
-        work(first, std::min(piece_elements, count - first));
+void for_each_piece(std::size_t count, const Work& work, std::size_t piece = piece_elements) {
+    for (std::size_t first = 0; first < count; first += piece)
+        work(first, std::min(piece, count - first));
 }
 
 class WeightDivider {

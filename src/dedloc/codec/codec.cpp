@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "dedloc/codec/low_rank.h"
 #include "dedloc/codec/topk.h"
 #include "dedloc/tensor/blocks8.h"
 #include "dedloc/tensor/kernels.h"
@@ -41,7 +42,7 @@ std::size_t plain_size(std::size_t elements_count) {
     return bytes * elements_count;
 }
 
-constexpr std::array<Codec, 5> table = {{
+constexpr std::array<Codec, 6> table = {{
     {CodecId::fp32,
      "fp32",
      1,
@@ -87,6 +88,16 @@ constexpr std::array<Codec, 5> table = {{
      floats_from_sparse,
      add_weighted_sparse,
      largest_magnitude_of_sparse,
+     true},
+    {CodecId::low_rank,
+     "low_rank",
+     low_rank_block,
+     low_rank_block_bytes,
+     low_rank_size,
+     low_rank_from_floats,
+     floats_from_low_rank,
+     add_weighted_low_rank,
+     largest_magnitude_of_low_rank,
      true},
 }};
 

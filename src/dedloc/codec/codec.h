@@ -14,8 +14,10 @@
 //         of an average of normal data, contributions and average encoded: 1.04 %.
 //   sparse
 //         of every 4,096 elements the 64 largest, in 2 bits each, 0.0215 bytes an element (topk.h).
-//         The rest comes later: replica/unsent_gradients.h. Encoding decoded numbers gives the
-//         same bytes.
+//         The rest comes later: replica/unsent_gradients.h.
+//   low_rank
+//         every 16,384 elements as the sum of four products of two vectors, 0.0322 bytes an element
+//         (low_rank.h). The rest comes later, likewise.
 //
 // Infinity and NaN stay visible in every codec, and decoding bytes from the network may give them:
 // decode_accumulate and verify refuse such bytes before a number of them is added (promise 5). Who
@@ -40,7 +42,14 @@
 namespace dedloc::codec {
 
 // The numbers are on the wire and never change their meaning.
-enum class CodecId : std::uint8_t { fp32 = 0, fp16 = 1, bf16 = 2, blockwise8 = 3, sparse = 4 };
+enum class CodecId : std::uint8_t {
+    fp32 = 0,
+    fp16 = 1,
+    bf16 = 2,
+    blockwise8 = 3,
+    sparse = 4,
+    low_rank = 5,
+};
 
 // |weight × value| of an accepted contribution is at most this, so that no sum of up to 2^27 of
 // them overflows.
@@ -52,14 +61,15 @@ std::string_view to_string(CodecId id);                    // the run file's wor
 Result<CodecId> codec_from_string(std::string_view text);  // bad_input: names the known ones
 Result<CodecId> codec_from_number(std::uint64_t number);   // unsupported: a newer peer's codec
 
-// Elements of one block: 1, or 1,024 where a block has a scale of its own.
+// Elements of one block: 1, or as many as share something.
 std::size_t block_elements(CodecId id);
 // Exact number of bytes of so many elements. At most 8 bytes an element.
 std::size_t encoded_size(CodecId id, std::size_t elements_count);
 // Encoded bytes an element of a long vector: of whole blocks.
 double bytes_per_element(CodecId id);
-// Does an encoding hold a few of the numbers, and the sender keep the rest for later? Contributions
-// in such a codec are gathered, not added (allreduce/gathered.h): a sum is less sparse than they.
+// Does an encoding hold a little of the vector (sparse, low_rank), and the sender keep the rest for
+// later? Contributions in such a codec are gathered, not added (allreduce/gathered.h): a sum is
+// less sparse, and of a higher rank, than they.
 bool is_sparse(CodecId id);
 // Where elements [first, first + count) of an encoded part lie; itself an encoding of `count`
 // elements. `first` is a multiple of block_elements(id); so is `count`, or the part ends there.
@@ -77,8 +87,8 @@ Bytes encode(CodecId id, std::span<const float> values);
 //         Values may be infinite or NaN: check tensor::all_finite, or verify() before.
 Ok decode(CodecId id, ByteView encoded, std::span<float> out);
 
-// An upper bound of every |decoded value|, at most 1 % too high; infinity if one is not finite.
-// The bytes have a right length (verify).
+// An upper bound of every |decoded value|, at most 1 % too high (low_rank: that a longer last block
+// would have); infinity if one is not finite. The bytes have a right length (verify).
 float magnitude_bound(CodecId id, ByteView encoded);
 
 // Is one of these numbers the largest that the codec has, as all that are larger become? Only of

@@ -45,8 +45,9 @@ void check_sums(std::size_t count, Accumulate accumulate) {
 }
 
 void native(CodecId id, ByteView bytes, bool exact) {
-    const std::size_t count = elements_in(
-        bytes.size(), 2 * bytes.size() + 1, [&](std::size_t n) { return encoded_size(id, n); });
+    const std::size_t most = is_sparse(id) ? 64 * bytes.size() : 2 * bytes.size() + 1;
+    const std::size_t count =
+        elements_in(bytes.size(), most, [&](std::size_t n) { return encoded_size(id, n); });
     if (exact) bytes = bytes.first(encoded_size(id, count));
     std::vector<float> decoded(count);
     const bool sound = decode(id, bytes, decoded).has_value();

@@ -60,6 +60,35 @@ void orthonormalize(std::span<float> vectors, std::size_t count) {
     }
 }
 
+void times(std::span<const float> m,
+           MatrixShape shape,
+           std::span<const float> q,
+           std::span<float> p) {
+    const std::size_t count = p.size() / shape.rows;
+    DEDLOC_CHECK(p.size() == count * shape.rows && q.size() == count * shape.columns);
+    for (std::size_t row = 0; row < shape.rows; ++row)
+        for (std::size_t k = 0; k < count; ++k) {
+            const auto vector = q.subspan(k * shape.columns, shape.columns);
+            const auto values = m.subspan(row * shape.columns, shape.columns);
+            p[k * shape.rows + row] = static_cast<float>(tensor::dot(values, vector));
+        }
+}
+
+void transposed_times(std::span<const float> m,
+                      MatrixShape shape,
+                      std::span<const float> p,
+                      std::span<float> q) {
+    const std::size_t count = p.size() / shape.rows;
+    DEDLOC_CHECK(p.size() == count * shape.rows && q.size() == count * shape.columns);
+    std::ranges::fill(q, 0.0f);
+    for (std::size_t row = 0; row < shape.rows; ++row)
+        for (std::size_t k = 0; k < count; ++k) {
+            const auto vector = q.subspan(k * shape.columns, shape.columns);
+            const auto values = m.subspan(row * shape.columns, shape.columns);
+            tensor::add_weighted(vector, values, p[k * shape.rows + row]);
+        }
+}
+
 PowerSgd::PowerSgd(MatrixShape shape, std::size_t rank, std::uint64_t seed)
     : shape_(shape), rank_(rank), m_(shape.rows * shape.columns, 0.0f), q_(rank * shape.columns) {
     DEDLOC_CHECK(rank >= 1 && shape.rows >= 1 && shape.columns >= 1);
@@ -75,13 +104,7 @@ Result<std::vector<float>> PowerSgd::first_factor(std::span<const float> gradien
     if (!tensor::all_finite(pending))
         return make_error(ErrorKind::bad_input, "a gradient has non-finite numbers");
     std::vector<float> p(p_count());
-    const std::span<const float> m(pending);
-    for (std::size_t row = 0; row < shape_.rows; ++row)
-        for (std::size_t k = 0; k < rank_; ++k) {
-            const auto vector = std::span(q_).subspan(k * shape_.columns, shape_.columns);
-            const auto values = m.subspan(row * shape_.columns, shape_.columns);
-            p[k * shape_.rows + row] = static_cast<float>(tensor::dot(values, vector));
-        }
+    times(pending, shape_, q_, p);
     DEDLOC_TRY_VOID(check_factor(p, p_count(), "P"));
     m_ = std::move(pending);
     stage_ = Stage::first;
@@ -93,14 +116,8 @@ Result<std::vector<float>> PowerSgd::second_factor(std::span<const float> averag
     DEDLOC_TRY_VOID(check_factor(averaged_p, p_count(), "P"));
     p_.assign(averaged_p.begin(), averaged_p.end());
     orthonormalize(p_, rank_);
-    own_q_.assign(q_count(), 0.0f);
-    const std::span<const float> m(m_);
-    for (std::size_t row = 0; row < shape_.rows; ++row)
-        for (std::size_t k = 0; k < rank_; ++k) {
-            const auto vector = std::span(own_q_).subspan(k * shape_.columns, shape_.columns);
-            const auto values = m.subspan(row * shape_.columns, shape_.columns);
-            tensor::add_weighted(vector, values, p_[k * shape_.rows + row]);
-        }
+    own_q_.resize(q_count());
+    transposed_times(m_, shape_, p_, own_q_);
     DEDLOC_TRY_VOID(check_factor(own_q_, q_count(), "Q"));
     stage_ = Stage::second;
     return own_q_;

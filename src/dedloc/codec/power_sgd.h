@@ -48,6 +48,17 @@ std::optional<MatrixShape> matrix_shape(std::span<const std::int64_t> shape,
 // part is taken out of the later ones. `vectors`: `count` vectors one after another.
 void orthonormalize(std::span<float> vectors, std::size_t count);
 
+// p = M q and q = Mᵀ p for each of some vectors, one vector after another; M row by row. Sums of
+// `times` are in tensor::dot's order, those of the other in the order of the rows.
+void times(std::span<const float> m,
+           MatrixShape shape,
+           std::span<const float> q,
+           std::span<float> p);
+void transposed_times(std::span<const float> m,
+                      MatrixShape shape,
+                      std::span<const float> p,
+                      std::span<float> q);
+
 class PowerSgd {
   public:
     PowerSgd(MatrixShape shape, std::size_t rank, std::uint64_t seed);

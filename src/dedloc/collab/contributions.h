@@ -25,8 +25,9 @@ class Contributions {
   public:
     explicit Contributions(replica::DeferredGradients deferred) : deferred_(std::move(deferred)) {}
 
-    void send_sparsely(std::function<void(const FrozenContribution&)> on_frozen) {
-        deferred_.send_sparsely();
+    void send_sparsely(codec::CodecId codec,
+                       std::function<void(const FrozenContribution&)> on_frozen) {
+        deferred_.send_sparsely(codec);
         on_frozen_ = std::move(on_frozen);
     }
     replica::UnsentGradients* unsent() { return deferred_.unsent(); }

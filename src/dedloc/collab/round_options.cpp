@@ -54,7 +54,7 @@ averaging::RoundOptions round_options(const CollaborationOptions& options, const
     round.fragments = options.run.fragments();
     round.part_elements_max = options.run.averaging.part_elements_max;
     // A share below one whole part is not worth its messages, however small the run's parts are.
-    // A part of a sparse codec is some kilobytes.
+    // A part of such a codec is some kilobytes.
     constexpr std::uint64_t sparse_elements_min = 1u << 17;
     if (codec::is_sparse(round.codec)) round.part_elements_min = sparse_elements_min;
     round.part_elements_min = std::min(round.part_elements_min, round.part_elements_max);

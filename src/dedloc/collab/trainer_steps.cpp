@@ -43,7 +43,8 @@ Computed::Computed(const CollaborationOptions& options, const Planted& planted)
              /*of_strangers=*/false,
              options.run.fragments()),
       keeps_stale(planted.bugs.stale_overlap) {
-    if (options.run.averaging.is_sparse()) contributions.send_sparsely(planted.on_frozen);
+    if (options.run.averaging.is_sparse())
+        contributions.send_sparsely(*options.run.averaging.codec, planted.on_frozen);
 }
 
 TrainerSteps::TrainerSteps(const Shared& shared, Computed& computed)

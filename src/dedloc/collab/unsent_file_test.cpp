@@ -17,7 +17,7 @@ struct CountingTeller final : events::Teller {
 class UnsentFileTest : public testing::Test {
   protected:
     replica::UnsentGradients started() {
-        replica::UnsentGradients unsent(3);
+        replica::UnsentGradients unsent(3, codec::CodecId::sparse);
         UnsentFile file(node.runtime(), teller);
         world.run_task(file.take_up(unsent));
         return unsent;
@@ -53,7 +53,7 @@ TEST_F(UnsentFileTest, of_a_killed_process_nothing_is_sent_twice_and_the_loss_is
 }
 
 TEST_F(UnsentFileTest, what_another_model_left_is_not_taken_up) {
-    replica::UnsentGradients other(2);
+    replica::UnsentGradients other(2, codec::CodecId::sparse);
     leave(other);
     EXPECT_EQ(numbers(started()), (std::vector<float>{0, 0, 0}));
     EXPECT_EQ(teller.lost, 1);

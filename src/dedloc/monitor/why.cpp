@@ -24,7 +24,8 @@ constexpr double batches_between_rounds = 8;  // of the advised local updates
 constexpr double bar_cells = 24;
 constexpr double element_bytes_asked = 2;  // any: the planner counts elements
 constexpr double eight_bit_bytes = 1 + 4.0 / 1024;
-constexpr double sparse_bytes = 88.0 / 4096;  // codec/topk.h
+constexpr double sparse_bytes = 88.0 / 4096;      // codec/topk.h
+constexpr double low_rank_bytes = 528.0 / 16384;  // codec/low_rank.h
 
 std::string percent_text(double share) { return fmt::format("{:.0f} %", share * 100); }
 
@@ -420,6 +421,8 @@ double element_bytes(const run::RunFile& run) {
             return 2;
         case codec::CodecId::sparse:
             return sparse_bytes;
+        case codec::CodecId::low_rank:
+            return low_rank_bytes;
         default:
             return eight_bit_bytes;
     }

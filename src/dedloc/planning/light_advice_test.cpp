@@ -94,5 +94,16 @@ TEST(PlanFile, averages_in_a_sparse_codec_cost_the_contributions_of_all_others) 
         EXPECT_DOUBLE_EQ(peer.rates.average_cost, 4);
 }
 
+TEST(PlanFile, averages_of_low_rank_cost_as_many_and_their_own_bytes) {
+    const auto file = parse_plan_file(
+        "[vector]\nelements = 4096000\ncodec = \"low_rank\"\n[peers.home]\ncount = 5\n"
+        "up = \"8 Mb/s\"\ndown = \"none\"\n",
+        "n.toml");
+    ASSERT_TRUE(file);
+    EXPECT_DOUBLE_EQ(file->question.element_bytes, 528.0 / 16384);
+    for (const planner::PlanPeer& peer : file->question.peers)
+        EXPECT_DOUBLE_EQ(peer.rates.average_cost, 4);
+}
+
 }  // namespace
 }  // namespace dedloc::planning

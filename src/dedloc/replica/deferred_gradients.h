@@ -38,8 +38,9 @@ class DeferredGradients {
           samples_max_(samples_max),
           bugs_(bugs) {}
 
-    // A sparse codec sends a part of the gradients at a time; the rest is kept (unsent_gradients).
-    void send_sparsely() { unsent_.emplace(gradients_count_); }
+    // A codec that codec::is_sparse sends a little of the gradients at a time; the rest is kept
+    // (unsent_gradients).
+    void send_sparsely(codec::CodecId codec) { unsent_.emplace(gradients_count_, codec); }
     // The rest that is kept so; null: none.
     UnsentGradients* unsent() { return unsent_ ? &*unsent_ : nullptr; }
     const UnsentGradients* unsent() const { return unsent_ ? &*unsent_ : nullptr; }

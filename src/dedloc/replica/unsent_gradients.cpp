@@ -1,37 +1,30 @@
 #include "dedloc/replica/unsent_gradients.h"
 
 #include <algorithm>
-#include <array>
 
 #include "dedloc/base/check.h"
-#include "dedloc/codec/codec.h"
 #include "dedloc/tensor/kernels.h"
 
 namespace dedloc::replica {
 
-void UnsentGradients::compress(std::span<float> sum) {
+void UnsentGradients::hand_in(std::span<float> sum) {
     DEDLOC_CHECK(sum.size() >= unsent_.size(), "{} of {}", sum.size(), unsent_.size());
-    constexpr codec::CodecId id = codec::CodecId::sparse;
-    const std::size_t chunk = codec::block_elements(id);
-    std::vector<float> pending(chunk);
+    const std::size_t chunk = codec::block_elements(codec_);
     Bytes bytes;
     for (std::size_t first = 0; first < unsent_.size(); first += chunk) {
         const std::size_t count = std::min(chunk, unsent_.size() - first);
-        const std::span<float> sent = sum.subspan(first, count);
-        const std::span<float> all = std::span(pending).first(count);
-        std::ranges::copy(sent, all.begin());
-        tensor::add_weighted(all, std::span(unsent_).subspan(first, count), 1.0f);
+        const std::span<float> pending = sum.subspan(first, count);
+        const std::span<const float> unsent = std::span(unsent_).subspan(first, count);
         const std::span<float> left = std::span(left_).subspan(first, count);
-        if (!tensor::all_finite(all)) {
-            std::ranges::copy(std::span(unsent_).subspan(first, count), left.begin());
+        tensor::add_weighted(pending, unsent, 1.0f);
+        if (!tensor::all_finite(pending)) {
+            std::ranges::copy(unsent, left.begin());
             continue;
         }
-        bytes.resize(codec::encoded_size(id, count));
-        codec::encode_into(id, all, bytes);
-        const Ok decoded = codec::decode(id, bytes, sent);
-        DEDLOC_CHECK(decoded.has_value(), "our own bytes");
-        std::ranges::copy(all, left.begin());
-        tensor::add_weighted(left, sent, -1.0f);
+        bytes.resize(codec::encoded_size(codec_, count));
+        codec::encode_into(codec_, pending, bytes);
+        std::ranges::copy(pending, left.begin());
+        codec::accumulate_verified(codec_, bytes, -1.0f, left);
     }
     handed_in_ = true;
 }

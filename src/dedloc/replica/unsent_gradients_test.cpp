@@ -11,70 +11,84 @@
 namespace dedloc::replica {
 namespace {
 
-constexpr std::size_t many = 3 * 4096 + 100;
+class UnsentGradientsTest : public testing::TestWithParam<codec::CodecId> {
+  protected:
+    std::vector<float> random_vector() {
+        std::vector<float> values(many);
+        for (float& value : values) value = static_cast<float>(random.normal());
+        return values;
+    }
+    // Everybody takes this of a contribution, which is divided by `divisor` on the way.
+    std::vector<float> arrived(std::span<const float> sum, float divisor = 1) const {
+        Bytes bytes(codec::encoded_size(GetParam(), sum.size()));
+        codec::encode_into(GetParam(), sum, bytes, 1 / divisor);
+        std::vector<float> back(sum.size(), 0.0f);
+        codec::accumulate_verified(GetParam(), bytes, divisor, back);
+        return back;
+    }
 
-std::vector<float> random_vector(Random& random) {
-    std::vector<float> values(many);
-    for (float& value : values) value = static_cast<float>(random.normal());
-    return values;
-}
+    const std::size_t block = codec::block_elements(GetParam());
+    const std::size_t many = 3 * block + 100;
+    Random random{7};
+    UnsentGradients unsent{many, GetParam()};
+};
 
 // The sent and the unsent numbers add up to all that was handed in, whatever rounds took of it.
-TEST(UnsentGradients, nothing_is_lost_whatever_the_rounds_take) {
-    Random random(7);
-    UnsentGradients unsent(many);
+TEST_P(UnsentGradientsTest, nothing_is_lost_whatever_the_rounds_take) {
     std::vector<double> balance(many, 0.0);
-    for (int step = 0; step < 50; ++step) {
-        const std::vector<float> computed = random_vector(random);
+    for (int step = 0; step < 30; ++step) {
+        const std::vector<float> computed = random_vector();
         std::vector<float> sum = computed;
-        unsent.compress(sum);
-        const std::uint64_t until = random.between(0, 3) * 4096;
+        unsent.hand_in(sum);
+        const std::uint64_t until = random.between(0, 3) * block;
         unsent.settle({{0, until}});
+        const std::vector<float> sent = arrived(sum);
         for (std::size_t i = 0; i < until; ++i)
-            balance[i] += static_cast<double>(computed[i]) - static_cast<double>(sum[i]);
+            balance[i] += static_cast<double>(computed[i]) - static_cast<double>(sent[i]);
     }
     for (std::size_t i = 0; i < many; ++i)
         ASSERT_NEAR(balance[i], static_cast<double>(unsent.unsent()[i]), 1e-3) << i;
 }
 
-TEST(UnsentGradients, what_is_handed_in_travels_without_further_loss) {
-    Random random(8);
-    UnsentGradients unsent(many);
-    for (int step = 0; step < 20; ++step) {
-        std::vector<float> sum = random_vector(random);
-        unsent.compress(sum);
+// Contributions leave divided by a power of two.
+TEST_P(UnsentGradientsTest, what_arrives_is_what_was_taken_off) {
+    for (int step = 0; step < 10; ++step) {
+        std::vector<float> sum = random_vector();
+        unsent.hand_in(sum);
         unsent.settle({{0, many}});
-        const float factor = std::ldexp(1.0f, -6);
-        Bytes bytes(codec::encoded_size(codec::CodecId::sparse, many));
-        codec::encode_into(codec::CodecId::sparse, sum, bytes, factor);
-        std::vector<float> back(many, 0.0f);
-        codec::accumulate_verified(codec::CodecId::sparse, bytes, 64.0f, back);
-        ASSERT_EQ(back, sum) << "step " << step;
+        const std::vector<float> sent = arrived(sum, 64.0f);
+        for (std::size_t i = 0; i < many; ++i)
+            ASSERT_EQ(unsent.unsent()[i], sum[i] - sent[i]) << i << " in step " << step;
     }
 }
 
-TEST(UnsentGradients, a_contribution_that_no_round_took_changes_nothing) {
-    Random random(9);
-    UnsentGradients unsent(many);
-    std::vector<float> first = random_vector(random);
-    unsent.compress(first);
+TEST_P(UnsentGradientsTest, a_contribution_that_no_round_took_changes_nothing) {
+    std::vector<float> first = random_vector();
+    unsent.hand_in(first);
     unsent.settle({{0, many}});
     const std::vector<float> before(unsent.unsent().begin(), unsent.unsent().end());
-    std::vector<float> lost = random_vector(random);
-    unsent.compress(lost);
+    EXPECT_NE(before, std::vector<float>(many, 0.0f));
+    std::vector<float> lost = random_vector();
+    unsent.hand_in(lost);
     unsent.settle({});
     EXPECT_EQ(std::vector<float>(unsent.unsent().begin(), unsent.unsent().end()), before);
 }
 
-TEST(UnsentGradients, numbers_that_are_not_finite_are_shown_and_not_kept) {
-    UnsentGradients unsent(many);
+TEST_P(UnsentGradientsTest, numbers_that_are_not_finite_are_shown_and_not_kept) {
     std::vector<float> sum(many, 1.0f);
-    sum[5000] = std::numeric_limits<float>::infinity();
-    unsent.compress(sum);
-    EXPECT_TRUE(std::isinf(sum[5000]));
+    sum[block + 5] = std::numeric_limits<float>::infinity();
+    unsent.hand_in(sum);
+    EXPECT_TRUE(std::isinf(sum[block + 5]));
     unsent.settle({{0, many}});
     for (const float value : unsent.unsent()) ASSERT_TRUE(std::isfinite(value));
 }
+
+INSTANTIATE_TEST_SUITE_P(Codecs,
+                         UnsentGradientsTest,
+                         testing::Values(codec::CodecId::sparse, codec::CodecId::low_rank),
+                         [](const auto& codec) {
+                             return std::string(codec::to_string(codec.param));
+                         });
 
 }  // namespace
 }  // namespace dedloc::replica

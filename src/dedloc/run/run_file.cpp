@@ -190,8 +190,10 @@ void check_fragments(const RunFile& run, TomlReader& reader) {
     if (run.local->fragments == 1) return;
     if (run.averaging.is_sparse())
         reader.fail_key(key,
-                        "'local.fragments' and the codec \"sparse\" exclude each other: a sparse "
-                        "round moves a hundredth already; take \"fp16\" or \"blockwise8\"");
+                        fmt::format("'local.fragments' and the codec \"{}\" exclude each other: "
+                                    "such a round moves a hundredth already; take \"fp16\" or "
+                                    "\"blockwise8\"",
+                                    codec::to_string(*run.averaging.codec)));
     const optim::OptimizerConfig& outer = run.optimizer;
     const bool by_element = outer.kind == optim::OptimizerKind::adamw ||
                             (outer.kind == optim::OptimizerKind::sgd && !outer.larc);
@@ -233,17 +235,20 @@ void check_local(const RunFile& run, TomlReader& reader) {
 }
 
 void check_sparse(const RunFile& run, TomlReader& reader) {
-    const std::size_t chunk = codec::block_elements(codec::CodecId::sparse);
+    const std::string_view name = codec::to_string(*run.averaging.codec);
+    const std::size_t chunk = codec::block_elements(*run.averaging.codec);
     if (run.averaging.part_elements_max < chunk)
         reader.fail_key("averaging.part_elements_max",
-                        fmt::format("the codec \"sparse\" chooses among {} elements at a time: "
+                        fmt::format("the codec \"{}\" encodes {} elements at a time: "
                                     "'averaging.part_elements_max' must be at least as many",
+                                    name,
                                     chunk));
     if (run.robust)
         reader.fail_key("averaging.codec",
-                        "[robust] and the codec \"sparse\" exclude each other: what a peer sends "
-                        "of its gradient also depends on what it has not sent yet, and nobody can "
-                        "compute that again; take \"blockwise8\"");
+                        fmt::format("[robust] and the codec \"{}\" exclude each other: what a peer "
+                                    "sends of its gradient also depends on what it has not sent "
+                                    "yet, and nobody can compute that again; take \"blockwise8\"",
+                                    name));
 }
 
 void check_robust(const RunFile& run, TomlReader& reader) {

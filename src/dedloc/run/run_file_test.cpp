@@ -277,6 +277,12 @@ TEST(RunFile, says_where_fragments_do_not_fit) {
 }
 
 TEST(RunFile, says_where_a_sparse_codec_does_not_fit) {
+    EXPECT_NE(failure("name = \"r\"\n[robust]\n[averaging]\ncodec = \"low_rank\"\n")
+                  .find("[robust] and the codec \"low_rank\" exclude each other"),
+              std::string::npos);
+    EXPECT_NE(failure("name = \"r\"\n[averaging]\ncodec = \"low_rank\"\npart_elements_max = 9000\n")
+                  .find("encodes 16384 elements at a time"),
+              std::string::npos);
     EXPECT_NE(failure("name = \"r\"\n[robust]\n[averaging]\ncodec = \"sparse\"\n")
                   .find("[robust] and the codec \"sparse\" exclude each other"),
               std::string::npos);
