@@ -21,6 +21,7 @@ constexpr double sparse_bytes_max = 4e6;  // that a peer sends in all
 constexpr std::uint64_t light_fragments = 4;
 constexpr double fragment_bytes_max = 1.1;  // a round's, times fragments, of the whole vector's
 constexpr double fragments_accuracy_less = 0.01;
+constexpr double low_rank_accuracy_min = 0.865;
 constexpr std::uint64_t inner_batch = 32;
 constexpr double light_samples_per_s = 512;  // of one trainer: a laptop's
 constexpr double light_line = 2.5e6;         // bytes a second: 20 Mb/s, as at home
@@ -106,6 +107,15 @@ Mode overlap_mode(const LightCommand& command, const run::RunFile& run, std::siz
     return mode;
 }
 
+Mode low_rank_mode(const LightCommand& command, const run::RunFile& run) {
+    Mode mode = sparse_mode(command, run, 4);
+    mode.name = "low_rank";
+    mode.run.averaging.codec = codec::CodecId::low_rank;
+    mode.run.optimizer.momentum = 0;
+    mode.run.optimizer.nesterov = false;
+    return mode;
+}
+
 std::vector<Mode> image_modes(const LightCommand& command, const run::RunFile& run) {
     std::vector<Mode> modes{
         sync_mode(command, run), local_mode(command, run, 4), fragments_mode(command, run)};
@@ -113,6 +123,7 @@ std::vector<Mode> image_modes(const LightCommand& command, const run::RunFile& r
         modes.push_back(sparse_mode(command, run, trainers));
         modes.push_back(overlap_mode(command, run, trainers));
     }
+    modes.push_back(low_rank_mode(command, run));
     return modes;
 }
 
@@ -162,6 +173,11 @@ Result<LightLine> train_mode(const LightCommand& command,
 
 bool light_holds(const LightLine& line) {
     bool held = is_identical("light", line.identical);
+    if (line.mode == "low_rank")
+        held = all_hold("light",
+                        {at_least("low_rank: accuracy", line.accuracy, low_rank_accuracy_min),
+                         at_most("low_rank: bytes sent by a peer", line.sent, sparse_bytes_max)}) &&
+               held;
     if (line.mode.starts_with("sparse") || line.mode.starts_with("overlap"))
         held = all_hold(
                    "light",

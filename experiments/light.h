@@ -7,6 +7,8 @@
 //   sparse    of each 4,096 numbers the 64 largest (SparseLoCo); with 4 peers, where a round costs
 //             the least, twice as often
 //   overlap   the same, and inner steps go on while a round is made
+//   low_rank  as sparse, but each 16,384 numbers as four products of vectors (codec/low_rank.h),
+//             and without an outer momentum
 //
 // Each with 4 peers; sparse and overlap also with 16. Bytes are those delivered to all, with every
 // header, status and certificate, from the first step to the last.
