@@ -303,7 +303,7 @@ class Training {
         const bool over = step >= command_.steps || seconds() > command_.seconds_max;
         if (step % tell_every == 0 || over) {
             DEDLOC_TRY_VOID(examiner_.load(parameters));
-            const bool whole = over || step % examine_every == 0;
+            const bool whole = !over && step > 0 && step % examine_every == 0;
             fmt::print(stderr,
                        "step {:>4}  {:>4.0f} s  image loss {:.3f}{}\n",
                        step,
