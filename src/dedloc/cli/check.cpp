@@ -71,8 +71,8 @@ void print_local(const run::RunFile& run, const CheckOptions& options) {
         run.optimizer.schedule.peak);
     if (run.fragments() > 1)
         peer::say(stdout,
-                  "  parts  a round moves one of {} fragments of the model: each in turn, after "
-                  "{:.3g} such steps\n",
+                  "  parts  a round moves one of {} fragments of the model: each in turn, every "
+                  "{:.3g} inner steps\n",
                   run.fragments(),
                   inner_steps(run, options.peers) * static_cast<double>(run.fragments()));
 }

@@ -58,11 +58,12 @@ void print_plan(const planning::PlanFile& file, planner::LoadPlan plan) {
     if (const auto light = planning::advise_light(file))
         plan.sentences.push_back(planning::light_sentence(*light));
     peer::say(stdout,
-              "{}{}{}\n{} elements in {} ({}), predicted {}\n\n{}{}\n{}",
+              "{}{}{}\n{} elements{} in {} ({}), predicted {}\n\n{}{}\n{}",
               file.name,
               file.about.empty() ? "" : ": ",
               file.about,
               file.question.elements_count,
+              file.fragments > 1 ? fmt::format(", one of {} fragments,", file.fragments) : "",
               file.codec,
               planning::bytes_text(static_cast<double>(file.question.elements_count) *
                                    file.question.element_bytes),
