@@ -165,7 +165,7 @@ TEST(RunTemplates, home_has_local_steps_sparse_rounds_and_computes_beside_them) 
         EXPECT_TRUE(run->averaging.is_sparse() && run->averaging.delayed) << task;
         EXPECT_EQ(run->batch.target, 30 * 16 * run->local->batch) << task;
         EXPECT_EQ(run->optimizer.kind, optim::OptimizerKind::sgd);
-        EXPECT_EQ(run->optimizer.schedule.peak, 1);
+        EXPECT_DOUBLE_EQ(run->optimizer.schedule.peak, 1.4);
         EXPECT_EQ(run->local->optimizer.kind, optim::OptimizerKind::adamw);
         // No second, commented-out [local] beside it.
         EXPECT_EQ(text->find("# [local]"), std::string::npos) << task;
