@@ -18,6 +18,8 @@
 //   albert_sync   a round after every inner batch of each peer, in fp16
 //   albert_light  a round after 30 of them, sparse, for as many samples
 //
+// Its bytes a sample are those after the first round, over the samples of the rounds after it.
+//
 // Errors: exit code 9 if a mode is less good or sends more than docs/few-bytes.md says, or two
 // replicas differ; 5 without the data (Debian package dataset-fashion-mnist).
 
@@ -41,10 +43,12 @@ struct LightCommand {
     // will bring everybody: they bring less.
     double overlap_outer_rate = 1.4;
     bool albert = false;
-    std::uint64_t albert_rounds = 12;  // of albert_light
+    std::uint64_t albert_rounds = 96;  // of albert_light
     std::uint64_t albert_steps = 30;   // of each peer between two of them
-    double albert_rate = 0.02;         // LAMB's peak, synchronous
-    double albert_inner_rate = 0.01;   // and that between rounds
+    std::uint64_t albert_batch = 2;    // samples of one step of one peer: small, for many rounds
+    double albert_rate = 0.006;        // LAMB's peak, synchronous
+    double albert_inner_rate = 0.002;  // and that between rounds,
+    double albert_outer_rate = 1.4;    // whose outer rate this is
     std::string only;                  // the mode to run; empty: all
     std::string plot;                  // an SVG file of accuracy over bytes; empty: none
     std::string data_directory;

@@ -15,8 +15,9 @@ struct LightLine {
     std::size_t peers = 0;
     std::size_t rounds = 0;
     double samples = 0;
-    double sent = 0;        // bytes a peer
-    double round_most = 0;  // of those, in one round
+    double sent = 0;          // bytes a peer, after the first round,
+    double samples_sent = 0;  // for so many of the samples,
+    double round_most = 0;    // and in one round
     double compute_share = 0;
     bool identical = true;
     double loss = 0;

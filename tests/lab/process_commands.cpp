@@ -328,8 +328,13 @@ void add_light(CLI::App& lab, LightCommand& command, int& code) {
     light->add_flag("--albert", command.albert, "a small ALBERT on the Bible instead");
     light->add_option("--albert-rounds", command.albert_rounds, "of its light run")
         ->check(CLI::Range(2, 100'000));
+    light->add_option("--albert-steps", command.albert_steps, "of each peer between two of them")
+        ->check(CLI::Range(1, 1000));
     light->add_option("--albert-rate", command.albert_rate, "LAMB's, synchronous");
     light->add_option("--albert-inner-rate", command.albert_inner_rate, "and between rounds");
+    light->add_option("--albert-outer-rate", command.albert_outer_rate, "of its light run");
+    light->add_option("--albert-batch", command.albert_batch, "samples of one step of one peer")
+        ->check(CLI::Range(2, 256));
     light->add_option("--only", command.only, "one mode: sync, local, sparse, sparse_16, …");
     light->add_option("--plot", command.plot, "an SVG file of accuracy over bytes");
     light->add_option("--data", command.data_directory, "folder of the data set");
