@@ -175,15 +175,12 @@ Result<LightLine> train_mode(const LightCommand& command,
 
 bool light_holds(const LightLine& line) {
     bool held = is_identical("light", line.identical);
-    if (line.mode == "low_rank")
-        held = all_hold("light",
-                        {at_least("low_rank: accuracy", line.accuracy, low_rank_accuracy_min),
-                         at_most("low_rank: bytes sent by a peer", line.sent, sparse_bytes_max)}) &&
-               held;
-    if (line.mode.starts_with("sparse") || line.mode.starts_with("overlap"))
+    const bool low_rank = line.mode == "low_rank";
+    const double accuracy_min = low_rank ? low_rank_accuracy_min : sparse_accuracy_min;
+    if (low_rank || line.mode.starts_with("sparse") || line.mode.starts_with("overlap"))
         held = all_hold(
                    "light",
-                   {at_least(line.mode + ": accuracy", line.accuracy, sparse_accuracy_min),
+                   {at_least(line.mode + ": accuracy", line.accuracy, accuracy_min),
                     at_most(line.mode + ": bytes sent by a peer", line.sent, sparse_bytes_max)}) &&
                held;
     return held;

@@ -66,7 +66,9 @@ std::string light_svg(const std::vector<LightLine>& lines) {
         svg.polyline(points, stroke);
         const double x = light_left + light_chart_width + 16;
         svg.line(x, legend_y - 4, x + 24, legend_y - 4, stroke);
-        std::string name = lines[i].mode.substr(0, lines[i].mode.find('_'));
+        std::string name = lines[i].mode;
+        const std::string peers = fmt::format("_{}", lines[i].peers);
+        if (name.ends_with(peers)) name.resize(name.size() - peers.size());
         svg.text(x + 30, legend_y, "start", fmt::format("{}, {} peers", name, lines[i].peers));
         legend_y += 20;
     }
