@@ -41,6 +41,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
         add_compile_options(--param=ggc-min-heapsize=1000000)
     endif()
 endif()
+# Each function in a section of its own, so that programs can leave out those that nobody calls: a
+# batch of sources is one otherwise, and all of it stays.
+add_compile_options(-ffunction-sections -fdata-sections)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     # Asio 1.22 does not see clang 14's coroutines by itself.
     target_compile_definitions(
@@ -86,6 +89,13 @@ endif()
 find_program(DEDLOC_MOLD mold)
 if(DEDLOC_MOLD)
     add_link_options(-fuse-ld=mold)
+endif()
+# What people install is linked without functions that nobody calls, and with one of those that have
+# the same code (templates of like types): the wheel has to be small. Nothing here compares functions
+# by their addresses.
+set(DEDLOC_SMALL_LINK -Wl,--gc-sections)
+if(DEDLOC_MOLD)
+    list(APPEND DEDLOC_SMALL_LINK -Wl,--icf=all)
 endif()
 if(DEDLOC_TESTS)
     find_package(GTest REQUIRED)
