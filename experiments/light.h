@@ -46,7 +46,7 @@ struct LightCommand {
     std::uint64_t albert_rounds = 96;  // of albert_light
     std::uint64_t albert_steps = 30;   // of each peer between two of them
     std::uint64_t albert_batch = 2;    // samples of one step of one peer: small, for many rounds
-    double albert_rate = 0.006;        // LAMB's peak, synchronous
+    double albert_rate = 0.003;        // LAMB's peak, synchronous
     double albert_inner_rate = 0.002;  // and that between rounds,
     double albert_outer_rate = 1.4;    // whose outer rate this is
     std::string only;                  // the mode to run; empty: all
