@@ -32,7 +32,8 @@ def join_string(process):
 
 
 def state_hashes(folder):
-    written = Path(folder, "events.jsonl").read_text()
+    log = Path(folder, "events.jsonl")
+    written = log.read_text() if log.exists() else ""  # it comes with the first event
     lines = written[:written.rfind("\n") + 1].splitlines()  # the last one may be half written
     events = [json.loads(line) for line in lines]
     steps = [event["fields"] for event in events if event["kind"] == "step"]
