@@ -63,7 +63,7 @@ class Bench(ProcessTest):
             members.append(subprocess.Popen([*command, str(rank), *late], text=True,
                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         try:
-            said = [member.communicate(timeout=45) for member in members]
+            said = [member.communicate(timeout=20) for member in members]
         finally:
             for member in members:
                 member.kill()
@@ -88,8 +88,13 @@ class Bench(ProcessTest):
                 self.assertGreater(line[whose + "cpu_s_all"], line[whose + "cpu_s"], line)
 
     def test_a_round_that_left_a_member_out_is_repeated_and_not_measured(self) -> None:
-        for _ in range(GROUPS_MAX):
-            members = self.rounds_with_a_late_member(late_rounds=1)
+        for groups_left in reversed(range(GROUPS_MAX)):
+            try:
+                members = self.rounds_with_a_late_member(late_rounds=1)
+            except subprocess.TimeoutExpired:
+                # On a busy machine the others may not have the votes for a round without it.
+                self.assertGreater(groups_left, 0, "no group came to its end")
+                continue
             if all(status == 0 for status, _, _ in members):
                 break
             # On a busy machine one may be late in the repetition as well: nothing else is right.
