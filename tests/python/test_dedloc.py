@@ -265,7 +265,9 @@ class ProcessesTest(Folder):
     def test_a_killed_rank_does_not_end_the_run(self):
         host = python_peer(self.run_file(target=8192, steps=0), f"{self.folder}/a", peers=2)
         ranks = self.torchrun(join_string(host), f"{self.folder}/b")
-        os.kill(process_of_rank(1, ranks), signal.SIGKILL)
+        victim = process_of_rank(1, ranks)
+        steps_of(host, 1)  # the host begins when it has seen both peers
+        os.kill(victim, signal.SIGKILL)
         ranks.communicate(timeout=SECONDS)
         self.assertNotEqual(ranks.returncode, 0)
         steps_of(host, 5)
