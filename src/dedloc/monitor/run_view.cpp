@@ -145,13 +145,9 @@ RunModel::RunModel(const run::RunFile& run, PeerId us, WallSeconds started)
 
 void RunModel::add(const events::Event& event) {
     using namespace events;
-    if (const auto* step = event.as<StepMade>()) {
+    if (const auto* step = event.as<StepMade>())
         if (std::isfinite(step->loss) && event.step > 0) losses_[event.step] = step->loss;
-        ++steps_since_planned_;
-        if (plan_) steps_since_planned_ = 0;
-        if (plan_) planned_ = {.step = event.step, .plan = *std::exchange(plan_, std::nullopt)};
-    }
-    if (const auto* plan = event.as<PlanMade>()) plan_ = *plan;
+    limit_.add(event);
     if (const auto* person = event.as<PersonSeen>())
         names_.set_person(event.peer.is_empty() ? us_ : event.peer, person->person);
     if (const auto* joined = event.as<PeerJoined>(); joined && joined->name)
@@ -165,19 +161,24 @@ void RunModel::add(const events::Event& event) {
                 if (status.peer == event.peer) status.phase = Phase::leaving;
     }
     if (event.text.empty()) return;
+    std::string text = printable(event.text, view_text_bytes_max);
+    const bool routine =
+        is_routine(event) || is_of_a_failure_that_was_told(event) || was_told_at(event.time, text);
     add_line({.seconds = std::max(0.0, event.time - started_),
               .peer = event.peer,
-              .text = printable(event.text, view_text_bytes_max),
+              .text = std::move(text),
               .tone = tone_of(event),
-              .is_routine = is_routine(event) || is_of_a_failure_that_was_told(event) ||
-                            was_just_told(event)});
+              .is_routine = routine});
 }
 
 bool RunModel::was_just_told(const events::Event& event) const {
-    const std::string text = printable(event.text, view_text_bytes_max);
+    return was_told_at(event.time, printable(event.text, view_text_bytes_max));
+}
+
+bool RunModel::was_told_at(WallSeconds time, const std::string& text) const {
     return std::ranges::any_of(events_, [&](const EventView& told) {
         return !told.is_routine && told.text == text &&
-               std::abs(event.time - started_ - told.seconds) <= one_failure_seconds;
+               std::abs(time - started_ - told.seconds) <= one_failure_seconds;
     });
 }
 
@@ -319,23 +320,18 @@ void RunModel::update(std::vector<Status> statuses, WallSeconds now) {
     note_accuracy();
 }
 
-// A plan is known to the peer that made it. Peers take turns: the newest of ours is told for a
-// while.
 std::string RunModel::limit() const {
-    if (!planned_ || steps_since_planned_ >= limit_steps_max) return {};
-    const events::PlanMade& plan = planned_->plan;
+    const RoundLimit::Planned* const planned = limit_.newest();
+    if (planned == nullptr) return {};
+    const events::PlanMade& plan = planned->plan;
     const auto peer = PeerId::from_text(plan.bottleneck_peer.value_or(""));
     if (!peer) return {};
     const std::string what = plan.bottleneck.value_or("line");
     std::string text = fmt::format("limit: {}'s {}", names_.of(*peer), what);
     if (plan.bottleneck_mbit) text += fmt::format(", {:.3g} Mb/s", *plan.bottleneck_mbit);
-    const auto status = std::ranges::find(statuses_, *peer, &Status::peer);
-    const bool is_measured =
-        status == statuses_.end() ||
-        (what == "download" ? status->download_bytes_per_s : status->upload_bytes_per_s) > 0;
-    if (!is_measured) text += " (not measured yet)";
+    if (!is_limit_measured(plan, statuses_).value_or(true)) text += " (not measured yet)";
     return text + fmt::format("; the round of step {} was planned to take {:.3g} s",
-                              planned_->step,
+                              planned->step,
                               plan.predicted_s);
 }
 

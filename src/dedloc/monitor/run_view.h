@@ -24,6 +24,7 @@
 #include "dedloc/events/peer_names.h"
 #include "dedloc/membership/status.h"
 #include "dedloc/monitor/protection_line.h"
+#include "dedloc/monitor/round_limit.h"
 #include "dedloc/run/run_file.h"
 
 namespace dedloc::monitor {
@@ -33,8 +34,7 @@ inline constexpr std::size_t view_events_max = 64;
 inline constexpr double one_failure_seconds = 10;  // what follows from it comes within so long
 inline constexpr std::size_t view_speed_steps_max = 10;  // of which the run's speed is the mean
 inline constexpr std::size_t view_text_bytes_max = 500;
-inline constexpr std::size_t limit_steps_max = 10;  // that others may plan before ours is old
-inline constexpr double gone_peer_seconds = 20;     // how long a lost peer keeps its line
+inline constexpr double gone_peer_seconds = 20;  // how long a lost peer keeps its line
 
 enum class HashMark {
     none,       // nothing to compare with: no state yet, or nobody else is at this step
@@ -135,6 +135,7 @@ class RunModel {
     void note_samples(double samples);
     void note_loss();
     void note_accuracy();
+    bool was_told_at(WallSeconds time, const std::string& text) const;
     std::string limit() const;
     double computed_per_s() const;
     double committed_per_s() const;
@@ -160,14 +161,7 @@ class RunModel {
     std::map<std::uint64_t, double> losses_;  // step → mean loss
     events::PeerNames names_;                 // of all who were seen
     ProtectionLine protection_;
-    std::optional<events::PlanMade> plan_;  // since the last step
-    // The newest plan that this peer made of a round that led to a step.
-    struct PlannedStep {
-        std::uint64_t step = 0;
-        events::PlanMade plan;
-    };
-    std::optional<PlannedStep> planned_;
-    std::size_t steps_since_planned_ = 0;
+    RoundLimit limit_;
     std::deque<EventView> events_;
     std::uint64_t events_count_ = 0;
     std::map<PeerId, WallSeconds> failing_;  // of whom it was told a moment ago

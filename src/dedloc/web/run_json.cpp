@@ -95,25 +95,17 @@ Json optional_number(const std::optional<double>& value) {
     return value ? number_or_null(*value) : Json(nullptr);
 }
 
-// A line that no round has measured yet is planned with as if it were a usual one.
-Json is_measured(const RunStore::State& state, const events::PlanMade& plan) {
-    for (const membership::Status& status : state.snapshot.statuses)
-        if (status.peer.text() == *plan.bottleneck_peer)
-            return (plan.bottleneck == "download" ? status.download_bytes_per_s
-                                                  : status.upload_bytes_per_s) > 0;
-    return nullptr;
-}
-
 // The newest plan says whose line its round waits for; null: other peers plan, or nothing travels.
 Json limit_of(const RunStore::State& state) {
-    const RoundSeen* round = state.newest_planned();
-    if (round == nullptr || !round->plan->bottleneck_peer) return nullptr;
-    const events::PlanMade& plan = *round->plan;
-    return {{"step", round->step.step},
+    const monitor::RoundLimit::Planned* const planned = state.limit.newest();
+    if (planned == nullptr || !planned->plan.bottleneck_peer) return nullptr;
+    const events::PlanMade& plan = planned->plan;
+    const auto measured = monitor::is_limit_measured(plan, state.snapshot.statuses);
+    return {{"step", planned->step},
             {"peer", *plan.bottleneck_peer},
             {"what", plan.bottleneck.value_or("link")},
             {"mbit", optional_number(plan.bottleneck_mbit)},
-            {"measured", is_measured(state, plan)},
+            {"measured", measured ? Json(*measured) : Json(nullptr)},
             {"predicted_s", number_or_null(plan.predicted_s)}};
 }
 

@@ -69,6 +69,7 @@ struct RunStore::State {
     monitor::Attendance earlier_attendance{ledger_peers_max};  // … that came too late to join them
     std::uint64_t steps_with_shares = 0;                       // from events
     std::deque<monitor::CertifiedStep> certified;              // the newest, for why
+    monitor::RoundLimit limit;
     std::optional<events::StepMade> last_step;
     std::optional<events::Evaluated> evaluated;
     std::uint64_t steps_seen = 0;
@@ -102,8 +103,6 @@ struct RunStore::State {
     double seconds_of(const PeerId& peer) const {
         return attendance.seconds_of(peer) + earlier_attendance.seconds_of(peer);
     }
-    // The newest round that this peer planned; null: others planned the newest limit_steps_max.
-    const RoundSeen* newest_planned() const;
     void changed() { ++changes; }
     Version version() const {
         return {.changes = changes, .generation = generation, .over = over, .tick = tick};

@@ -77,6 +77,7 @@ void RunStore::State::add(const events::Event& event) {
     number(event);
     note(event);
     why.add(event);
+    limit.add(event);
     ++why_steps;
     if (kinds.size() < 256 || kinds.contains(std::string(event.kind())))
         ++kinds[std::string(event.kind())];
@@ -162,15 +163,6 @@ void RunStore::State::attend_before(const std::vector<monitor::CertifiedStep>& e
     }
     for (const monitor::CertifiedStep& step : certified) whole.add(step);
     attendance = std::move(whole);
-}
-
-const RoundSeen* RunStore::State::newest_planned() const {
-    std::size_t looked_at = 0;
-    for (auto round = rounds.rbegin();
-         round != rounds.rend() && looked_at < monitor::limit_steps_max;
-         ++round, ++looked_at)
-        if (round->plan) return &*round;
-    return nullptr;
 }
 
 // Where there are too many notes, the peer that was not heard of for longest loses its own.
