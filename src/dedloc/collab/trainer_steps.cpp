@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <optional>
 #include <utility>
 
@@ -232,21 +231,16 @@ void TrainerSteps::forget_refused() {
          "their mean is not finite, or beyond the run's averaging.norm_max");
 }
 
-// The trainer computes for a step that moves this; empty: the whole vector.
+// The trainer computes for a step that moves this.
 consensus::ElementRange TrainerSteps::open_range() const {
-    const std::uint64_t fragments = shared_.options.run.fragments();
-    if (fragments == 1) return {};
-    return consensus::fragment_of(
-        shared_.options.layout.vector_count(), fragments, computes_at_.step.step);
+    return consensus::fragment_of(shared_.options.layout.vector_count(),
+                                  shared_.options.run.fragments(),
+                                  computes_at_.step.step);
 }
 
-// By the fraction of the vector that the contribution is of.
 std::uint64_t TrainerSteps::samples_of(const Contribution& contribution) const {
-    const std::uint64_t samples = contribution.samples.size();
-    if (contribution.moved.count == 0) return samples;
-    return static_cast<std::uint64_t>(static_cast<double>(samples) *
-                                      static_cast<double>(contribution.moved.count) /
-                                      static_cast<double>(shared_.options.layout.vector_count()));
+    return consensus::samples_on(
+        contribution.moved, contribution.samples.size(), shared_.options.layout.vector_count());
 }
 
 // The step that it was computed for is made already.

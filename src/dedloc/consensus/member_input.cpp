@@ -25,6 +25,13 @@ ElementRange fragment_of(std::uint64_t vector_count, std::uint64_t fragments, st
     return {border(place), border(place + 1) - border(place)};
 }
 
+std::uint64_t samples_on(ElementRange moved, std::uint64_t samples, std::uint64_t vector_count) {
+    if (moved.count == 0 || moved.count == vector_count) return samples;
+    return static_cast<std::uint64_t>(static_cast<double>(samples) *
+                                      static_cast<double>(moved.count) /
+                                      static_cast<double>(vector_count));
+}
+
 Ok check_input(const MemberInput& input, std::uint64_t vector_count, std::uint64_t samples_max) {
     if (input.fresh.end < input.fresh.begin || input.carried.end < input.carried.begin)
         return bad("its sample counters run backwards");

@@ -50,6 +50,8 @@ struct ElementRange {
 // The elements that a round of step `step` moves, where `fragments` of the vector take turns
 // ([local] fragments). 1: all.
 ElementRange fragment_of(std::uint64_t vector_count, std::uint64_t fragments, std::uint64_t step);
+// Whole samples that these are on `moved` alone, by its fraction of the vector. Empty: all of it.
+std::uint64_t samples_on(ElementRange moved, std::uint64_t samples, std::uint64_t vector_count);
 
 struct MemberInput {
     CounterRange fresh;                        // on all that the round moves

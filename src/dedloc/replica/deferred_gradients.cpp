@@ -85,10 +85,7 @@ void DeferredGradients::forget_fresh() {
 }
 
 std::uint64_t DeferredGradients::fresh_handed_in() const {
-    if (moved_.count == vector_count_) return fresh_samples_.size();
-    return static_cast<std::uint64_t>(static_cast<double>(fresh_samples_.size()) *
-                                      static_cast<double>(moved_.count) /
-                                      static_cast<double>(vector_count_));
+    return consensus::samples_on(moved_, fresh_samples_.size(), vector_count_);
 }
 
 void DeferredGradients::forget() {

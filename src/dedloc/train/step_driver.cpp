@@ -104,11 +104,8 @@ collab::Contribution StepDriver::hand_in(bool ahead, const TakeSums& take, std::
 std::uint64_t StepDriver::forgotten_of_fragments() const {
     std::uint64_t forgotten = 0;
     for (std::uint64_t i = 0; i < fragments_.size(); ++i) {
-        const std::uint64_t count =
-            consensus::fragment_of(vector_count_, fragments_.size(), i).count;
-        forgotten += static_cast<std::uint64_t>(static_cast<double>(fragments_[i].samples.size()) *
-                                                static_cast<double>(count) /
-                                                static_cast<double>(vector_count_));
+        const auto moved = consensus::fragment_of(vector_count_, fragments_.size(), i);
+        forgotten += consensus::samples_on(moved, fragments_[i].samples.size(), vector_count_);
     }
     return forgotten;
 }
