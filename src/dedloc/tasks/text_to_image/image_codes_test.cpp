@@ -39,17 +39,20 @@ TEST(ImageCodes, refuse_sides_that_do_not_fit) {
     EXPECT_FALSE(check(ImageCodesConfig{.codes = 1}));
 }
 
+TextToImageConfig small_sizes() {
+    return {.width = 32,
+            .layers = 2,
+            .heads = 2,
+            .head_width = 16,
+            .text_vocabulary = 8,
+            .text_length = 3,
+            .image_vocabulary = 6,
+            .image_side = 2};
+}
+
 // A small transformer learns four captions with an image each, and draws them.
 TEST(Sampler, draws_the_pictures_that_belong_to_the_captions) {
-    TextToImageModel model({.width = 32,
-                            .layers = 2,
-                            .heads = 2,
-                            .head_width = 16,
-                            .text_vocabulary = 8,
-                            .text_length = 3,
-                            .image_vocabulary = 6,
-                            .image_side = 2},
-                           5);
+    TextToImageModel model(small_sizes(), 5);
     const auto captions =
         torch::tensor({{2, 3, 0}, {2, 4, 0}, {5, 3, 0}, {5, 4, 7}}, torch::kInt64);
     const auto codes =
@@ -68,14 +71,7 @@ TEST(Sampler, draws_the_pictures_that_belong_to_the_captions) {
 }
 
 TEST(Sampler, ends_when_nobody_waits_and_draws_as_many_at_once_as_memory_allows) {
-    TextToImageModel model({.width = 32,
-                            .layers = 2,
-                            .heads = 2,
-                            .head_width = 16,
-                            .text_vocabulary = 8,
-                            .text_length = 3,
-                            .image_vocabulary = 6,
-                            .image_side = 2});
+    TextToImageModel model(small_sizes());
     int asked = 0;
     const SamplingOptions options{.goes_on = [&] { return ++asked < 3; }};
     const auto codes = sample_codes(model, torch::ones({2, 3}, torch::kInt64), options);

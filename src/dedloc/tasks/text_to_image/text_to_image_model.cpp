@@ -187,15 +187,17 @@ torch::Tensor TextToImageModel::shifted_code(const torch::Tensor& x, std::int64_
     return torch::cat({above, left, quarters[2], quarters[3]}, -1).unsqueeze(1);
 }
 
-// shifted() of x, which stands behind the first `length` positions of `inputs`, and joins them.
+// shifted() of x, which stands behind the first `length` positions of `inputs`, and joins them;
+// null: behind none.
 torch::Tensor TextToImageModel::shifted_behind(const torch::Tensor& x,
-                                               torch::Tensor& inputs,
+                                               torch::Tensor* inputs,
                                                std::int64_t length) const {
+    if (inputs == nullptr) return shifted(x);
     const std::int64_t all = length + x.size(1);
-    inputs.narrow(1, length, x.size(1)).copy_(x);
-    if (length <= config_.text_length) return shifted(inputs.narrow(1, 0, all)).slice(1, length);
+    inputs->narrow(1, length, x.size(1)).copy_(x);
+    if (length <= config_.text_length) return shifted(inputs->narrow(1, 0, all)).slice(1, length);
     std::vector<torch::Tensor> codes;
-    for (std::int64_t at = length; at < all; ++at) codes.push_back(shifted_code(inputs, at));
+    for (std::int64_t at = length; at < all; ++at) codes.push_back(shifted_code(*inputs, at));
     return torch::cat(codes, 1);
 }
 
@@ -226,10 +228,8 @@ torch::Tensor TextToImageModel::attend(std::int64_t layer,
     if (config_.last_layer_apart && layer == config_.layers - 1) kind = square_mask;
     const auto mask =
         masks_[static_cast<std::size_t>(kind)].index({Slice(first, end), Slice(0, end)});
-    const auto inputs = normed(part, x);
-    const auto neighbours = cache != nullptr
-                                ? shifted_behind(inputs, cache->attention_inputs[index], first)
-                                : shifted(inputs);
+    const auto neighbours = shifted_behind(
+        normed(part, x), cache != nullptr ? &cache->attention_inputs[index] : nullptr, first);
     const auto qkv = torch_bridge::dense(neighbours, set.qkv, {}).chunk(3, -1);
     torch::Tensor heads[3];
     for (std::size_t i = 0; i < 3; ++i)
@@ -251,14 +251,12 @@ torch::Tensor TextToImageModel::attend(std::int64_t layer,
 torch::Tensor TextToImageModel::feed(std::int64_t layer,
                                      const torch::Tensor& x,
                                      TextToImageCache* cache) const {
+    const auto index = static_cast<std::size_t>(layer);
     const Weights& set = sets_[static_cast<std::size_t>(config_.weight_set(layer))];
-    const PerLayer& part = feed_parts_[static_cast<std::size_t>(layer)];
-    const auto inputs = normed(part, x);
-    const auto neighbours =
-        cache != nullptr
-            ? shifted_behind(
-                  inputs, cache->feed_inputs[static_cast<std::size_t>(layer)], cache->length)
-            : shifted(inputs);
+    const PerLayer& part = feed_parts_[index];
+    const auto neighbours = shifted_behind(normed(part, x),
+                                           cache != nullptr ? &cache->feed_inputs[index] : nullptr,
+                                           cache != nullptr ? cache->length : 0);
     const auto up = torch_bridge::dense(neighbours, set.up, set.up_bias).chunk(2, -1);
     const auto gated = up[0] * torch::gelu(up[1]);
     return torch_bridge::dense(gated, set.down, set.down_bias) * part.scale;

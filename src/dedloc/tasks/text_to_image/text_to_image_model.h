@@ -85,7 +85,7 @@ class TextToImageModel : public torch::nn::Module {
     torch::Tensor shifted(const torch::Tensor& x) const;
     torch::Tensor shifted_code(const torch::Tensor& x, std::int64_t position) const;
     torch::Tensor shifted_behind(const torch::Tensor& x,
-                                 torch::Tensor& inputs,
+                                 torch::Tensor* inputs,
                                  std::int64_t length) const;
     torch::Tensor normed(const PerLayer& part, const torch::Tensor& x) const;
     torch::Tensor rotated(const torch::Tensor& x, std::int64_t first) const;
