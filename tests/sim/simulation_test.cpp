@@ -3,6 +3,7 @@
 #include "tests/sim/simulation.h"
 
 #include <algorithm>
+#include <functional>
 #include <gtest/gtest.h>
 
 #include "tests/sim/planted.h"
@@ -30,6 +31,46 @@ SimulationResult expect_no_violation(const SimulationOptions& options) {
     SimulationResult result = simulate(options);
     EXPECT_FALSE(result.failed()) << "seed " << options.seed << ": " << words(result);
     return result;
+}
+
+using Configure = std::function<void(SimulationOptions&)>;
+
+SimulationOptions options_of(std::uint64_t seed, const Configure& configure) {
+    SimulationOptions options;
+    options.seed = seed;
+    options.tortures = 0;
+    configure(options);
+    return options;
+}
+
+// Sums over the results of some seeds.
+struct Totals {
+    std::uint64_t averages = 0;
+    std::uint64_t of_grids = 0;
+    std::uint64_t left_out = 0;
+    std::uint64_t ahead = 0;
+};
+
+Totals expect_no_violations(std::uint64_t first, std::uint64_t seeds, const Configure& configure) {
+    Totals totals;
+    for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
+        const SimulationResult result = expect_no_violation(options_of(seed, configure));
+        totals.averages += result.averages_checked;
+        totals.of_grids += result.averages_of_grids;
+        totals.left_out += result.left_out;
+        totals.ahead += result.samples_ahead;
+    }
+    return totals;
+}
+
+// Whether one of the seeds from 1 on shows the planted mistake.
+bool is_found(const char* bug, std::uint64_t seeds, const Configure& configure) {
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+        SimulationOptions options = options_of(seed, configure);
+        options.bugs = *planted_bug(bug);
+        if (simulate(options).failed()) return true;
+    }
+    return false;
 }
 
 TEST(Simulation, without_faults_steps_come_at_their_pace_and_nothing_is_lost) {
@@ -99,14 +140,7 @@ TEST(Simulation, a_delayed_update_keeps_all_promises_under_faults) {
 
 // ... and when plans do without slow lines, in a quarter of the seeds.
 TEST(Simulation, leaving_out_slow_lines_keeps_all_promises_under_faults) {
-    std::uint64_t left_out = 0;
-    for (std::uint64_t seed = 40000000; seed < 40000012; ++seed) {
-        SimulationOptions options;
-        options.seed = seed;
-        options.tortures = 0;
-        left_out += expect_no_violation(options).left_out;
-    }
-    EXPECT_GT(left_out, 10u);
+    EXPECT_GT(expect_no_violations(40000000, 12, [](SimulationOptions&) {}).left_out, 10u);
 }
 
 // ... and when contributions and averages lose something on their way: replicas are equal all the
@@ -114,117 +148,66 @@ TEST(Simulation, leaving_out_slow_lines_keeps_all_promises_under_faults) {
 TEST(Simulation, lossy_codecs_keep_all_promises_under_faults) {
     for (const codec::CodecId codec :
          {codec::CodecId::fp16, codec::CodecId::bf16, codec::CodecId::blockwise8}) {
-        std::uint64_t averages = 0;
-        std::uint64_t of_grids = 0;
-        for (std::uint64_t seed = 160000000; seed < 160000012; ++seed) {
-            SimulationOptions options;
-            options.seed = seed;
-            options.tortures = 0;
-            options.codec = codec;
-            const SimulationResult result = expect_no_violation(options);
-            averages += result.averages_checked;
-            of_grids += result.averages_of_grids;
-        }
-        EXPECT_GT(averages, 500u) << codec::to_string(codec);
-        EXPECT_GT(of_grids, 50u) << codec::to_string(codec);
+        const Totals totals = expect_no_violations(
+            160000000, 12, [codec](SimulationOptions& options) { options.codec = codec; });
+        EXPECT_GT(totals.averages, 500u) << codec::to_string(codec);
+        EXPECT_GT(totals.of_grids, 50u) << codec::to_string(codec);
     }
 }
 
 // ... and when nearly all of a contribution waits for later ones: what is unsent is what the
 // certificates left.
 TEST(Simulation, a_sparse_codec_keeps_all_promises_under_faults) {
-    std::uint64_t averages = 0;
-    for (std::uint64_t seed = 170000000; seed < 170000010; ++seed) {
-        SimulationOptions options;
-        options.seed = seed;
-        options.tortures = 0;
-        options.codec = codec::CodecId::sparse;
-        averages += expect_no_violation(options).averages_checked;
-    }
-    EXPECT_GT(averages, 300u);
+    const Totals totals = expect_no_violations(
+        170000000, 10, [](SimulationOptions& options) { options.codec = codec::CodecId::sparse; });
+    EXPECT_GT(totals.averages, 300u);
 }
 
 // ... and when what travels is no choice of numbers but products of vectors.
 TEST(Simulation, low_rank_keeps_all_promises_under_faults) {
-    std::uint64_t averages = 0;
-    for (std::uint64_t seed = 190000000; seed < 190000004; ++seed) {
-        SimulationOptions options;
-        options.seed = seed;
+    const Totals totals = expect_no_violations(190000000, 4, [](SimulationOptions& options) {
         options.peers_max = 8;
-        options.tortures = 0;
         options.codec = codec::CodecId::low_rank;
-        averages += expect_no_violation(options).averages_checked;
-    }
-    EXPECT_GT(averages, 60u);
+    });
+    EXPECT_GT(totals.averages, 60u);
 }
 
 // ... and of local updates: all that a peer does between two rounds is in a contribution, and what
 // it does beside a round is done again from the state that comes of it.
 TEST(Simulation, few_bytes_keep_all_promises_under_faults) {
-    std::uint64_t averages = 0;
-    std::uint64_t ahead = 0;
-    for (std::uint64_t seed = 180000000; seed < 180000010; ++seed) {
-        SimulationOptions options;
-        options.seed = seed;
-        options.tortures = 0;
-        make_light(options);
-        const SimulationResult result = expect_no_violation(options);
-        averages += result.averages_checked;
-        ahead += result.samples_ahead;
-    }
-    EXPECT_GT(averages, 300u);
-    EXPECT_GT(ahead, 300u);
+    const Totals totals = expect_no_violations(180000000, 10, make_light);
+    EXPECT_GT(totals.averages, 300u);
+    EXPECT_GT(totals.ahead, 300u);
 }
 
 // ... and of fragments alone, whole groups and grids: what a step leaves out of one waits for its
 // next turn.
 TEST(Simulation, fragments_keep_all_promises_under_faults) {
-    std::uint64_t averages = 0;
-    std::uint64_t of_grids = 0;
-    for (const codec::CodecId codec : {codec::CodecId::fp16, codec::CodecId::blockwise8})
-        for (std::uint64_t seed = 190000000; seed < 190000010; ++seed) {
-            SimulationOptions options;
-            options.seed = seed;
-            options.tortures = 0;
+    Totals both;
+    for (const codec::CodecId codec : {codec::CodecId::fp16, codec::CodecId::blockwise8}) {
+        const Totals totals = expect_no_violations(190000000, 10, [codec](auto& options) {
             options.light = true;
             options.codec = codec;
-            options.fragments = 2 + seed % 3;
-            const SimulationResult result = expect_no_violation(options);
-            averages += result.averages_checked;
-            of_grids += result.averages_of_grids;
-        }
-    EXPECT_GT(averages, 500u);
-    EXPECT_GT(of_grids, 20u);
+            options.fragments = 2 + options.seed % 3;
+        });
+        both.averages += totals.averages;
+        both.of_grids += totals.of_grids;
+    }
+    EXPECT_GT(both.averages, 500u);
+    EXPECT_GT(both.of_grids, 20u);
 }
 
 TEST(Simulation, a_fragment_that_is_counted_twice_is_found) {
-    bool found = false;
-    for (std::uint64_t seed = 1; seed <= 20 && !found; ++seed) {
-        SimulationOptions options;
-        options.seed = seed;
+    EXPECT_TRUE(is_found("count_twice", 20, [](SimulationOptions& options) {
         options.peers_max = 8;
-        options.tortures = 0;
         options.light = true;
         options.fragments = 3;
-        options.bugs = *planted_bug("count_twice");
-        found = simulate(options).failed();
-    }
-    EXPECT_TRUE(found);
+    }));
 }
 
 TEST(Simulation, planted_mistakes_of_few_bytes_are_found) {
-    for (const char* name : {"lose_unsent", "stale_overlap"}) {
-        bool found = false;
-        for (std::uint64_t seed = 1; seed <= 40 && !found; ++seed) {
-            SimulationOptions options;
-            options.seed = seed;
-            options.tortures = 0;
-            options.bugs = *planted_bug(name);
-            make_light(options);
-            found = simulate(options).failed();
-        }
-        EXPECT_TRUE(found) << name;
-    }
+    for (const char* name : {"lose_unsent", "stale_overlap"})
+        EXPECT_TRUE(is_found(name, 40, make_light)) << name;
 }
 
 TEST(Simulation, a_delayed_update_makes_the_same_steps_in_less_time) {
@@ -299,19 +282,14 @@ TEST(Simulation, planted_mistakes_of_the_arithmetic_are_found_at_once) {
         {"lose_unsent", codec::CodecId::sparse},
         {"lose_unsent", codec::CodecId::low_rank},
         {"count_twice", codec::CodecId::blockwise8}};
-    for (const auto& [name, codec] : planted) {
-        bool found = false;
-        for (std::uint64_t seed = 1; seed <= 20 && !found; ++seed) {
-            SimulationOptions options;
-            options.seed = seed;
-            options.peers_max = 8;
-            options.tortures = 0;
-            options.bugs = *planted_bug(name);
-            options.codec = codec;
-            found = simulate(options).failed();
-        }
-        EXPECT_TRUE(found) << name << " with " << codec::to_string(codec);
-    }
+    for (const auto& [name, codec] : planted)
+        EXPECT_TRUE(is_found(name,
+                             20,
+                             [codec = codec](SimulationOptions& options) {
+                                 options.peers_max = 8;
+                                 options.codec = codec;
+                             }))
+            << name << " with " << codec::to_string(codec);
 }
 
 }  // namespace
