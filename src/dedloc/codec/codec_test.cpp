@@ -45,6 +45,9 @@ TEST(Codec, sparse_ones_are_those_that_leave_most_of_a_vector_out) {
         EXPECT_EQ(is_sparse(id), share > 0.5) << to_string(id) << ": " << share;
         EXPECT_LT(share, 1.0) << to_string(id);
     }
+    std::vector<float> back(values.size());
+    ASSERT_TRUE(decode(CodecId::sparse, encode(CodecId::sparse, values), back));
+    EXPECT_GT(std::ranges::count(back, 0.0f), 9500);
 }
 
 TEST(Codec, fp32_returns_every_bit) {

@@ -36,7 +36,7 @@ class UnsentGradientsTest : public testing::TestWithParam<codec::CodecId> {
 // The sent and the unsent numbers add up to all that was handed in, whatever rounds took of it.
 TEST_P(UnsentGradientsTest, nothing_is_lost_whatever_the_rounds_take) {
     std::vector<double> balance(many, 0.0);
-    for (int step = 0; step < 30; ++step) {
+    for (int step = 0; step < 50; ++step) {
         const std::vector<float> computed = random_vector();
         std::vector<float> sum = computed;
         unsent.hand_in(sum);
@@ -52,7 +52,7 @@ TEST_P(UnsentGradientsTest, nothing_is_lost_whatever_the_rounds_take) {
 
 // Contributions leave divided by a power of two.
 TEST_P(UnsentGradientsTest, what_arrives_is_what_was_taken_off) {
-    for (int step = 0; step < 10; ++step) {
+    for (int step = 0; step < 20; ++step) {
         std::vector<float> sum = random_vector();
         unsent.hand_in(sum);
         unsent.settle({{0, many}});
