@@ -285,8 +285,8 @@ Result<std::string> LanguageRun::checkpoint(std::uint64_t step) const {
     return make_error(ErrorKind::conflict, "the host kept no checkpoint of step {}", step);
 }
 
-// One process trains the run's model and is measured at the end. If it tells, it is measured every
-// told_every steps, too, and ends with the first of these from `steps` on.
+// Trains the run's model in this process alone and measures it at the end; if it tells, also every
+// told_every steps, and then the end is the first of these from `steps` on.
 Result<std::vector<tasks::Measure>> measured_alone(const run::RunFile& run,
                                                    std::uint64_t steps,
                                                    bool tells) {

@@ -227,7 +227,7 @@ TEST_F(ApiServer, refuses_what_its_queue_cannot_hold) {
     };
     asking.emplace_back(ask);
     until([&] { return generator_->begun == 1; });
-    // One request is being answered and waiting_max can wait, so one of these is refused.
+    // The server answers one request while waiting_max wait, so it refuses one of these.
     std::atomic<int> refused = 0;
     for (std::size_t i = 0; i < waiting_max + 1; ++i)
         asking.emplace_back([&] {

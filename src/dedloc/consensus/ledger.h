@@ -154,7 +154,7 @@ class Ledger {
     }
 
   private:
-    // One peer's samples that are in one fragment of the model already.
+    // The samples of a peer that are in a fragment of the model already.
     struct Committed {
         std::uint64_t until = 0;           // every sample before this one is in it, or gone
         CounterRange newest;               // the fresh ones of the newest commit with this peer …

@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint16_t port = 4001;
 constexpr Duration answer_max = 3s;  // less than the transport waits for a sign of life
 
-// One machine with a swarm, and what its owner was told.
+// A machine that runs a swarm, and what its owner was told.
 class Member {
   public:
     Member(sim::World& world, std::uint8_t seed, std::size_t connections)

@@ -69,11 +69,11 @@ struct StepFacts {
     optim::UpdateReport optimizer;
 };
 
-// One optimizer step on `average`, the whole vector's. In a run with fragments it is that of the
-// decision's fragment: everything else, its moments too, keeps its bits, and the step's number, for
-// bias corrections, counts the steps of one fragment. Where it would leave the numbers that
-// are finite (a learning rate far too high), parameters, moments and buffers stay as they were, and
-// only the step counts on: the same on all peers, as all compute the same. `facts` tells.
+// Makes an optimizer step on `average`. In a run with fragments the average and the step are those
+// of the decision's fragment: everything else, its moments too, keeps its bits, and the step's
+// number, for bias corrections, counts the steps of one fragment. A step that would leave the
+// finite numbers (a learning rate far too high) changes no parameter, moment or buffer, and only
+// counts on: the same on all peers, as all compute the same. `facts` tells.
 // Buffers move by the average of their changes: those of which no contribution is in it stay.
 // `parallel_for` changes no bit.
 Result<std::shared_ptr<const state::Snapshot>> next_state(

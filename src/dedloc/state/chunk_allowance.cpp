@@ -6,7 +6,7 @@ namespace dedloc::state {
 
 namespace {
 
-// One in `lanes_cut` of the lanes on which nothing came in time goes on. Half of them would fill a
+// Where nothing came in time on many lanes, a quarter of them goes on. Half of them would fill a
 // slow line with chunks that are late as well, again and again, until their providers are dropped.
 constexpr std::size_t lanes_cut = 4;
 
