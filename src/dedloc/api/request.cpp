@@ -14,6 +14,7 @@ constexpr int depth_max = 16;
 constexpr std::uint64_t usual_completion_tokens = 16;  // as the interface has it
 constexpr std::uint64_t usual_chat_tokens = 200;
 constexpr double temperature_max = 10;
+constexpr double guidance_max = 100;
 
 // A field that this server does not carry out, and the value that asks for nothing.
 struct Refused {
@@ -239,6 +240,9 @@ Result<tasks::DrawRequest> picture_request(const json& body) {
     DEDLOC_TRY(const std::uint64_t top_k, count(body, "top_k", 0, 0, 1u << 20));
     request.top_k = static_cast<std::int64_t>(top_k);
     DEDLOC_TRY(request.temperature, number(body, "temperature", 1, 0, temperature_max));
+    if (has(body, "guidance")) {
+        DEDLOC_TRY(request.guidance, number(body, "guidance", 1, 0, guidance_max));
+    }
     DEDLOC_TRY(request.seed, seed_of(body));
     if (has(body, "response_format") && body["response_format"] != "b64_json")
         return wrong("response_format", "b64_json: this server keeps no pictures to link to");

@@ -112,8 +112,14 @@ TEST(Request, of_pictures_is_for_base64_alone) {
     EXPECT_EQ(request->prompts, std::vector<std::string>{"red hat"});
     EXPECT_EQ(request->count, 4u);
     EXPECT_EQ(request->seed, 3u);
-    for (const auto& [name, value] : std::vector<std::pair<std::string, json>>{
-             {"response_format", "url"}, {"size", "256x256"}, {"n", 17}, {"n", 0}}) {
+    EXPECT_FALSE(request->guidance) << "the run file's";
+    EXPECT_EQ(picture_request({{"prompt", "red hat"}, {"guidance", 2.5}})->guidance, 2.5);
+    for (const auto& [name, value] :
+         std::vector<std::pair<std::string, json>>{{"response_format", "url"},
+                                                   {"size", "256x256"},
+                                                   {"n", 17},
+                                                   {"n", 0},
+                                                   {"guidance", -1}}) {
         json body = {{"prompt", "red hat"}};
         body[name] = value;
         const auto refused = picture_request(body);

@@ -197,6 +197,7 @@ struct SampleOptions {
     std::int64_t top_k = 0;      // 0: all codes
     double top_p = 1;
     double temperature = 1;
+    std::optional<double> guidance{};  // of pictures; empty: the run file's
     std::uint64_t seed = 1;
     std::string output;  // empty: grid.png; of texts the terminal
     std::string device = "auto";

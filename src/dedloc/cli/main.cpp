@@ -451,6 +451,12 @@ void add_sample_command(CLI::App& app, AllOptions& all) {
         ->check(CLI::Range(0.0, 1.0));
     sample->add_option("--temperature", options.temperature, "0: always the likeliest (1)")
         ->check(CLI::Range(0.0, 10.0));
+    sample
+        ->add_option("--guidance",
+                     options.guidance,
+                     "of pictures: how far the prompt pushes each code from what it would be "
+                     "without; 1: not at all (what the run file says)")
+        ->check(CLI::Range(0.0, 100.0));
     sample->add_option("--seed", options.seed, "another one, other pictures or texts (1)");
     sample->add_option("--out", options.output, "PNG file (grid.png); of texts a file for them");
     sample->add_option("--threads", options.threads, threads_help)->check(threads_check());

@@ -94,6 +94,7 @@ int draw_all(const SampleOptions& options,
                                           .count = count,
                                           .top_k = options.top_k,
                                           .temperature = options.temperature,
+                                          .guidance = options.guidance,
                                           .seed = options.seed});
     if (!drawing) return peer::report(peer::failure(drawing.error()));
     const std::string path = options.output.empty() ? usual_sheet : options.output;

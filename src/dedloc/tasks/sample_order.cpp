@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "dedloc/base/check.h"
-#include "dedloc/base/random.h"
 #include "dedloc/security/hash.h"
 
 namespace dedloc::tasks {
@@ -30,6 +29,7 @@ SampleOrder::SampleOrder(std::uint64_t seed, PeerId peer, std::uint32_t count)
     : seed_(seed), peer_(std::move(peer)), count_(count) {
     DEDLOC_CHECK(count_ > 0);
     coin_seed_ = seed_of("dedloc/sample-coin/1", seed_, 0, peer_);
+    random_seed_ = seed_of("dedloc/sample-random/1", seed_, 0, peer_);
     shuffle_epoch(0);
 }
 
@@ -50,6 +50,10 @@ std::vector<std::uint32_t> SampleOrder::indices(collab::CounterRange range) {
 
 bool SampleOrder::coin(std::uint64_t counter) const {
     return (base::mix64(coin_seed_ ^ base::mix64(counter)) & 1) != 0;
+}
+
+Random SampleOrder::random(std::uint64_t counter) const {
+    return Random(base::mix64(random_seed_ ^ base::mix64(counter)));
 }
 
 void SampleOrder::shuffle_epoch(std::uint64_t epoch) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "dedloc/base/peer_id.h"
+#include "dedloc/base/random.h"
 #include "dedloc/collab/samples.h"
 
 namespace dedloc::tasks {
@@ -29,6 +30,8 @@ class SampleOrder {
     std::vector<std::uint32_t> indices(collab::CounterRange range);
     // One fair bit of the sample with this number, for flips and the like.
     bool coin(std::uint64_t counter) const;
+    // Randomness of the sample with this number alone, for what needs more than a bit.
+    Random random(std::uint64_t counter) const;
 
   private:
     void shuffle_epoch(std::uint64_t epoch);
@@ -37,6 +40,7 @@ class SampleOrder {
     PeerId peer_;
     std::uint32_t count_;
     std::uint64_t coin_seed_;
+    std::uint64_t random_seed_;
     std::uint64_t epoch_ = 0;
     std::vector<std::uint32_t> order_;
 };

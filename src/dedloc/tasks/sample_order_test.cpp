@@ -53,5 +53,15 @@ TEST(SampleOrder, tosses_fair_coins_that_repeat) {
     EXPECT_NEAR(heads, 5000, 300);
 }
 
+TEST(SampleOrder, has_randomness_of_its_own_for_each_sample) {
+    SampleOrder order(5, made_peer(1), 100);
+    const std::uint64_t third = order.random(3).next();
+    (void)order.index(250);
+    EXPECT_EQ(order.random(3).next(), third) << "of the number alone";
+    EXPECT_NE(order.random(103).next(), third) << "the same picture, an epoch later";
+    EXPECT_NE(SampleOrder(5, made_peer(2), 100).random(3).next(), third);
+    EXPECT_NE(SampleOrder(6, made_peer(1), 100).random(3).next(), third);
+}
+
 }  // namespace
 }  // namespace dedloc::tasks

@@ -86,6 +86,8 @@ struct DrawRequest {
     std::size_t count = 1;   // pictures for each
     std::int64_t top_k = 0;  // choose among so many of the likeliest codes; 0: all
     double temperature = 1;  // 0: the likeliest
+    // How far the caption pushes a code from what it would be without; empty: as the run file says.
+    std::optional<double> guidance{};
     std::uint64_t seed = 0;
     // Asked before each code; no: draw() returns cancelled. Null: it goes on.
     std::function<bool()> goes_on{};

@@ -70,6 +70,26 @@ TEST(Sampler, draws_the_pictures_that_belong_to_the_captions) {
     EXPECT_LT(drawn.max().item<std::int64_t>(), 6);
 }
 
+// By the formula, without a cache; at 0 there is no caption, and at 1 nothing else.
+TEST(Sampler, goes_on_from_no_caption_by_the_guidance) {
+    TextToImageModel model(small_sizes(), 5);
+    const auto captions = torch::tensor({{2, 3, 0}, {5, 4, 7}}, torch::kInt64);
+    const auto empty = torch::zeros_like(captions);
+    for (const double guidance : {0.0, 1.0, 8.0}) {
+        auto expected = torch::empty({2, 0}, torch::kInt64);
+        for (int i = 0; i < 4; ++i) {
+            const auto with = model.next_code_logits(captions, expected);
+            const auto without = model.next_code_logits(empty, expected);
+            const auto next = (without + guidance * (with - without)).argmax(1, true);
+            expected = torch::cat({expected, next}, 1);
+        }
+        const auto codes = sample_codes(model, captions, {.temperature = 0, .guidance = guidance});
+        EXPECT_TRUE(torch::equal(codes, expected)) << guidance;
+        EXPECT_EQ(torch::equal(codes[0], codes[1]), guidance == 0) << guidance;
+    }
+    EXPECT_EQ(captions_at_once(model.config(), 2), captions_at_once(model.config()) / 2);
+}
+
 TEST(Sampler, ends_when_nobody_waits_and_draws_as_many_at_once_as_memory_allows) {
     TextToImageModel model(small_sizes());
     int asked = 0;

@@ -23,28 +23,41 @@ torch::Tensor choose(const torch::Tensor& logits, const SamplingOptions& options
     return chosen;
 }
 
+// The first half of the rows have captions, the others are the same without.
+torch::Tensor guided_logits(const torch::Tensor& logits, double guidance) {
+    const auto halves = logits.chunk(2);
+    return halves[1] + guidance * (halves[0] - halves[1]);
+}
+
 // Codes [n, image_length]; fewer where it was told to end.
 torch::Tensor sample_at_once(TextToImageModel& model,
                              const torch::Tensor& captions,
                              const SamplingOptions& options,
                              Random& random) {
-    TextToImageCache cache = model.empty_cache(captions.size(0));
-    torch::Tensor codes = torch::empty({captions.size(0), 0}, torch::kInt64);
+    const bool guided = options.guidance != 1;
+    const std::int64_t count = captions.size(0);
+    // Behind the captions as many empty ones, which draw the same codes.
+    const auto read = guided ? torch::cat({captions, torch::zeros_like(captions)}) : captions;
+    TextToImageCache cache = model.empty_cache(read.size(0));
+    torch::Tensor codes = torch::empty({count, 0}, torch::kInt64);
     while (codes.size(1) < model.config().image_length() &&
            (!options.goes_on || options.goes_on())) {
-        const auto logits = model.next_code_logits(captions, codes, &cache);
-        codes = torch::cat({codes, choose(logits.cpu(), options, random)}, 1);
+        const auto seen = guided ? codes.repeat({2, 1}) : codes;
+        torch::Tensor logits = model.next_code_logits(read, seen, &cache).cpu();
+        if (guided) logits = guided_logits(logits, options.guidance);
+        codes = torch::cat({codes, choose(logits, options, random)}, 1);
     }
     return codes;
 }
 
 }  // namespace
 
-std::int64_t captions_at_once(const TextToImageConfig& sizes) {
+std::int64_t captions_at_once(const TextToImageConfig& sizes, double guidance) {
     const std::int64_t numbers =
         sizes.layers * sizes.sequence() * (2 * sizes.heads * sizes.head_width + 2 * sizes.width);
+    const std::int64_t rows = guidance == 1 ? 1 : 2;
     return std::max<std::int64_t>(
-        cache_bytes_max / (static_cast<std::int64_t>(sizeof(float)) * numbers), 1);
+        cache_bytes_max / (rows * static_cast<std::int64_t>(sizeof(float)) * numbers), 1);
 }
 
 torch::Tensor sample_codes(TextToImageModel& model,
@@ -52,7 +65,8 @@ torch::Tensor sample_codes(TextToImageModel& model,
                            const SamplingOptions& options) {
     Random random(options.seed);
     std::vector<torch::Tensor> all;
-    for (const torch::Tensor& some : captions.split(captions_at_once(model.config()))) {
+    for (const torch::Tensor& some :
+         captions.split(captions_at_once(model.config(), options.guidance))) {
         all.push_back(sample_at_once(model, some, options, random));
         if (all.back().size(1) < model.config().image_length())
             return torch::empty({captions.size(0), 0}, torch::kInt64);

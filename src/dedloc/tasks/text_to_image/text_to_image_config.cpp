@@ -69,6 +69,15 @@ Ok check(const TextToImageConfig& c) {
         return make_error(ErrorKind::bad_input,
                           "text_to_image.convolution_side is {}; it must be odd",
                           c.convolution_side);
+    return check_guidance(c, c.guidance);
+}
+
+Ok check_guidance(const TextToImageConfig& c, double guidance) {
+    if (guidance != 1 && c.caption_drop == 0)
+        return make_error(ErrorKind::bad_input,
+                          "a guidance of {} compares with what is drawn without a caption, which "
+                          "the model learns where text_to_image.caption_drop is above 0",
+                          guidance);
     return {};
 }
 

@@ -25,6 +25,10 @@ struct TextToImageConfig {
     bool last_layer_apart = true;  // … but for the last, which has its own and a convolution's
     std::int64_t convolution_side = 5;  // attention of the last layer; odd
     bool reversible = true;
+    // Training: shares of samples without their caption, and of codes that are read as others.
+    double caption_drop = 0;
+    double code_noise = 0;
+    double guidance = 1;  // of drawing (sampler.h)
 
     std::int64_t image_length() const { return image_side * image_side; }
     // Every position of the text has a padding token of its own.
@@ -44,6 +48,7 @@ struct TextToImageConfig {
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         using run::Integers;
+        using run::Numbers;
         constexpr std::uint64_t size_max = 1u << 16;
         visit("width", self.width, Integers{4, size_max});
         visit("layers", self.layers, Integers{1, 1024});
@@ -67,11 +72,27 @@ struct TextToImageConfig {
               Integers{3, 1u << 20},
               "of the vocabulary: the most frequent of the training captions");
         visit("text_length", self.text_length, Integers{1, 4096}, "words of a caption at most");
+        visit("caption_drop",
+              self.caption_drop,
+              Numbers{0, 0.9},
+              "share of the samples whose caption is kept from the model; guidance needs some");
+        visit("code_noise",
+              self.code_noise,
+              Numbers{0, 0.9},
+              "share of the codes before that are read as random ones: the caption has to tell");
+        visit("guidance",
+              self.guidance,
+              Numbers{0, 100},
+              "of drawing, how far the caption pushes a code from what it would be without; 1: not "
+              "at all");
     }
 };
 
 // bad_input: sizes that make no model, and which.
 Ok check(const TextToImageConfig& config);
+
+// bad_input: the model has not learnt what this guidance needs.
+Ok check_guidance(const TextToImageConfig& config, double guidance);
 
 // Pictures as a small square of codes (image_codes.h).
 struct ImageCodesConfig {

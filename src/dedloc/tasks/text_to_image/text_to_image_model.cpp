@@ -298,8 +298,9 @@ torch::Tensor TextToImageModel::logits(const torch::Tensor& hidden,
 }
 
 TextToImageModel::Losses TextToImageModel::losses(const torch::Tensor& captions,
-                                                  const torch::Tensor& codes) {
-    const auto y = hidden(captions, codes);
+                                                  const torch::Tensor& codes,
+                                                  const torch::Tensor& read) {
+    const auto y = hidden(captions, read.defined() ? read : codes);
     const std::int64_t text = config_.text_length;
     const auto of = [&](const torch::Tensor& scores, const torch::Tensor& wanted) {
         const auto likely = torch::log_softmax(scores.to(torch::kFloat32), -1);

@@ -42,7 +42,10 @@ class TextToImageModel : public torch::nn::Module {
         torch::Tensor joined() const { return (text + 7 * image) / 8; }
     };
     // captions [samples, text_length], 0 is padding; codes [samples, image_length]. int64.
-    Losses losses(const torch::Tensor& captions, const torch::Tensor& codes);
+    // `read`: what the model reads in place of the codes that it is to predict; undefined: these.
+    Losses losses(const torch::Tensor& captions,
+                  const torch::Tensor& codes,
+                  const torch::Tensor& read = {});
 
     // [samples, image_vocabulary] of the code behind `codes` [samples, fewer than image_length].
     // `cache`: began empty and has read these captions and the first of these codes, or nothing;

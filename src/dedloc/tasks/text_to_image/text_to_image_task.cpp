@@ -14,6 +14,7 @@
 #include "dedloc/tasks/text_to_image/sampler.h"
 #include "dedloc/tasks/text_to_image/text_to_image_model.h"
 #include "dedloc/tasks/text_to_image/text_to_image_section.h"
+#include "dedloc/tasks/text_to_image/token_noise.h"
 #include "dedloc/text/cache.h"
 #include "dedloc/torch_bridge/device.h"
 #include "dedloc/torch_bridge/flat_module.h"
@@ -31,11 +32,22 @@ std::uint64_t rows_at_once(const TextToImageConfig& sizes) {
         std::max<std::int64_t>(evaluated_positions / sizes.sequence(), 1));
 }
 
-torch_bridge::TorchBatch batch_of(const TokenRows& rows, const std::vector<std::int64_t>& numbers) {
+struct TokenBatch {
+    torch::Tensor captions;
+    torch::Tensor codes;
+};
+
+TokenBatch tokens_of(const TokenRows& rows, const std::vector<std::int64_t>& numbers) {
     const auto chosen = torch::tensor(numbers);
+    return {.captions = rows.captions.index_select(0, chosen).to(torch::kInt64),
+            .codes = rows.codes.index_select(0, chosen).to(torch::kInt64)};
+}
+
+// For the loss: `read` is what the model reads of the codes, behind the captions.
+torch_bridge::TorchBatch batch_of(const TokenBatch& tokens, const torch::Tensor& read) {
     torch_bridge::TorchBatch batch;
-    batch.inputs = rows.captions.index_select(0, chosen).to(torch::kInt64);
-    batch.targets = rows.codes.index_select(0, chosen).to(torch::kInt64);
+    batch.inputs = torch::cat({tokens.captions, read}, 1);
+    batch.targets = tokens.codes;
     return batch;
 }
 
@@ -50,7 +62,9 @@ torch_bridge::TorchModel torch_model(const TextToImageConfig& sizes, std::uint64
     torch_bridge::TorchModel result;
     result.module = model;
     result.loss = [model = model.get()](const torch_bridge::TorchBatch& batch) {
-        const auto losses = model->losses(batch.inputs, batch.targets);
+        const auto parts = batch.inputs.split_with_sizes(
+            {batch.inputs.size(1) - batch.targets.size(1), batch.targets.size(1)}, 1);
+        const auto losses = model->losses(parts[0], batch.targets, parts[1]);
         return torch_bridge::TorchLoss{.sum = losses.joined().sum(), .correct = {}};
     };
     return result;
@@ -144,16 +158,20 @@ Result<std::unique_ptr<train::SampledModel>> TextToImageTask::learner(const Peer
     auto order = std::make_shared<SampleOrder>(config_.seed, peer, count);
     torch_bridge::TorchParts parts;
     parts.make_model = [sizes = sizes_, seed = config_.seed] { return torch_model(sizes, seed); };
-    parts.train_batch = [tokens = tokens_,
-                         order](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+    parts.train_batch = [tokens = tokens_, order, noise = TokenNoise(sizes_)](
+                            collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
         const auto indices = order->indices(samples);
-        return batch_of(tokens->train, {indices.begin(), indices.end()});
+        TokenBatch chosen = tokens_of(tokens->train, {indices.begin(), indices.end()});
+        torch::Tensor read = chosen.codes.clone();
+        noise.spoil(*order, samples, chosen.captions, read);
+        return batch_of(chosen, read);
     };
     parts.held_out_count = static_cast<std::uint64_t>(tokens_->held_out.count());
     parts.held_out_batch_samples_max = rows_at_once(sizes_);
     parts.held_out_batch =
         [tokens = tokens_](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
-        return batch_of(tokens->held_out, numbers_from(samples.begin, samples.end));
+        const auto chosen = tokens_of(tokens->held_out, numbers_from(samples.begin, samples.end));
+        return batch_of(chosen, chosen.codes);
     };
     parts.device = device_;
     parts.set_precision(config_.precision);
@@ -179,10 +197,10 @@ Result<std::vector<Measure>> TextToImageTask::measure(std::span<const float> par
         double text = 0;
         double image = 0;
         for (std::uint64_t begin = 0; begin < count; begin += rows_at_once(sizes_)) {
-            const auto batch =
-                batch_of(tokens_->held_out,
-                         numbers_from(begin, std::min(begin + rows_at_once(sizes_), count)));
-            const auto losses = model->losses(on_device(batch.inputs), on_device(batch.targets));
+            const auto some =
+                tokens_of(tokens_->held_out,
+                          numbers_from(begin, std::min(begin + rows_at_once(sizes_), count)));
+            const auto losses = model->losses(on_device(some.captions), on_device(some.codes));
             text += losses.text.sum().item<double>();
             image += losses.image.sum().item<double>();
         }
@@ -213,6 +231,7 @@ std::string config_json(const TextToImageConfig& sizes, const ImageCodesConfig& 
                                       {"text_length", sizes.text_length},
                                       {"image_vocabulary", sizes.image_vocabulary},
                                       {"image_side", sizes.image_side},
+                                      {"guidance", sizes.guidance},
                                       {"picture_side", codes.side},
                                       {"codes_width", codes.width}};
     return json.dump(2) + "\n";
@@ -310,6 +329,8 @@ Result<torch::Tensor> PictureGenerator::rows_of(const DrawRequest& request,
 Result<Drawing> PictureGenerator::draw(const DrawRequest& request) {
     try {
         const torch::NoGradGuard none;
+        const double guidance = request.guidance.value_or(model_->config().guidance);
+        DEDLOC_TRY_VOID(check_guidance(model_->config(), guidance));
         Drawing drawing;
         DEDLOC_TRY(const torch::Tensor captions, rows_of(request, drawing));
         const auto there = captions.to(device_);
@@ -317,6 +338,7 @@ Result<Drawing> PictureGenerator::draw(const DrawRequest& request) {
                                                  there,
                                                  {.top_k = request.top_k,
                                                   .temperature = request.temperature,
+                                                  .guidance = guidance,
                                                   .seed = request.seed,
                                                   .goes_on = request.goes_on});
         if (codes.size(1) < model_->config().image_length())

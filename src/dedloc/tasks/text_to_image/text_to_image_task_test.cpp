@@ -130,6 +130,46 @@ TEST_F(TextToImageTaskTest, learns_what_belongs_to_a_caption_and_draws_it) {
     EXPECT_LT(red.at(6, 4)[0], 120) << "right is dark";
 }
 
+// Others who compute a sample again have other micro-batches.
+TEST_F(TextToImageTaskTest, reads_the_same_noise_in_micro_batches_of_any_size) {
+    pictures_.codes_steps = 5;
+    const auto gradient_in = [&](double noise, std::vector<collab::CounterRange> parts) {
+        keys_.caption_drop = noise;
+        keys_.code_noise = noise;
+        const auto task = make_task(config(), options());
+        EXPECT_TRUE(task) << to_string(task.error());
+        const auto learner = *(*task)->learner(made_peer(1));
+        for (const collab::CounterRange& part : parts) EXPECT_TRUE(learner->accumulate(part));
+        std::vector<float> gradient(learner->layout().parameters_count);
+        learner->take(gradient, {}, 12);
+        return torch::tensor(gradient);
+    };
+    const auto whole = gradient_in(0.5, {{20, 32}});
+    const auto apart = gradient_in(0.5, {{20, 23}, {23, 30}, {30, 32}});
+    const auto clean = gradient_in(0, {{20, 32}});
+    const double length = whole.norm().item<double>();
+    EXPECT_LT((whole - apart).norm().item<double>(), 1e-4 * length);
+    EXPECT_GT((whole - clean).norm().item<double>(), 0.1 * length);
+}
+
+TEST_F(TextToImageTaskTest, draws_with_guidance_where_captions_were_dropped) {
+    pictures_.codes_steps = 5;
+    const DrawRequest guided{.prompts = {"red left"}, .temperature = 0, .guidance = 3};
+    for (const double drop : {0.0, 0.1}) {
+        keys_.caption_drop = drop;
+        const auto task = make_task(config(), options());
+        ASSERT_TRUE(task) << to_string(task.error());
+        std::vector<float> parameters((*(*task)->learner(made_peer(1)))->layout().parameters_count);
+        const auto drawing = (*task)->draw(parameters, {}, guided);
+        EXPECT_EQ(bool(drawing), drop > 0);
+        if (drawing) continue;
+        EXPECT_NE(drawing.error().message().find("caption_drop"), std::string::npos);
+    }
+    keys_.caption_drop = 0;
+    keys_.guidance = 3;
+    EXPECT_FALSE(make_task(config(), options())) << "no run has such a guidance";
+}
+
 TEST_F(TextToImageTaskTest, says_which_words_of_a_prompt_it_does_not_know) {
     const auto task = make_task(config(), options());
     ASSERT_TRUE(task) << to_string(task.error());
