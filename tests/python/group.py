@@ -34,7 +34,8 @@ def main(run_word: str, directory: str, mode: str = "") -> None:
     hashes = {}
     ended = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
-    print(f"rank {rank} is {os.getpid()}", flush=True)
+    # One write: torchrun's ranks are unbuffered and share a pipe, where print() writes a line in two.
+    os.write(sys.stdout.fileno(), f"rank {rank} is {os.getpid()}\n".encode())
     while not over:
         inputs = torch.rand(64, 2) * 2 - 1
         loss = torch.nn.functional.mse_loss(model(inputs).squeeze(1), inputs[:, 0] * inputs[:, 1])
