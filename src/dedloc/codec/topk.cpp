@@ -6,13 +6,14 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <utility>
+#include <optional>
 #include <vector>
 
 #include "dedloc/base/float_environment.h"
 #include "dedloc/codec/codec.h"
 #include "dedloc/tensor/kernels.h"
 #include "dedloc/tensor/largest.h"
+#include "dedloc/tensor/two_means.h"
 
 namespace dedloc::codec {
 namespace {
@@ -27,18 +28,25 @@ struct Shape {
     std::size_t low_bits = 0;  // of a place; the rest of it is in the bitmap
 
     // `kept`: of a whole chunk.
-    static Shape of(std::size_t kept, std::size_t elements) {
+    static constexpr Shape of(std::size_t kept, std::size_t elements) {
         return {elements,
                 (kept * elements + topk_chunk - 1) / topk_chunk,
                 static_cast<std::size_t>(std::bit_width(topk_chunk / kept)) - 1};
     }
-    std::size_t lows_bytes() const { return (low_bits * kept + 7) / 8; }
-    std::size_t bitmap_bits() const { return kept + ((elements - 1) >> low_bits); }
-    std::size_t bitmap_bytes() const { return (bitmap_bits() + 7) / 8; }
-    std::size_t bytes() const {
+    constexpr std::size_t lows_bytes() const { return (low_bits * kept + 7) / 8; }
+    constexpr std::size_t bitmap_bits() const { return kept + ((elements - 1) >> low_bits); }
+    constexpr std::size_t bitmap_bytes() const { return (bitmap_bits() + 7) / 8; }
+    constexpr std::size_t bytes() const {
         return 8 + lows_bytes() + bitmap_bytes() + (value_bits * kept + 7) / 8;
     }
+    // Is it that of nearly all chunks of the codec "sparse"?
+    constexpr bool is_usual() const { return elements == topk_chunk && kept == sparse_kept; }
 };
+
+// The usual chunk, of which four places and four codes fill whole bytes.
+constexpr Shape usual_shape = Shape::of(sparse_kept, topk_chunk);
+static_assert(usual_shape.low_bits == 6 && usual_shape.bitmap_bytes() == 16 && value_bits == 2);
+static_assert(std::endian::native == std::endian::little, "wire order is memory order here");
 
 // Writes one string of bits after the other, n ≤ 12 at a time.
 class BitWriter {
@@ -85,6 +93,7 @@ struct Chunk {
     float small = 0;
     float large = 0;
     std::size_t kept = 0;
+    std::uint32_t least = 0;  // no kept magnitude is below that
     std::array<std::uint16_t, topk_chunk> places;
     std::array<std::uint8_t, topk_chunk> codes;
 
@@ -95,84 +104,86 @@ std::uint32_t magnitude_bits(float value) {
     return std::bit_cast<std::uint32_t>(value) & 0x7fffffffu;
 }
 
+// A magnitude that a few more numbers of a chunk reach than are kept of it, guessed from the chunk
+// before on this thread. A wrong guess costs two passes, and changes nothing.
+thread_local std::uint32_t guessed_magnitude = 0;
+constexpr float guess_below = 0.93f;  // of 4,096 normal numbers some 100 reach it, and 64 are kept
+
+// The places that may be kept: at least as many. Nothing: a number is not finite.
+std::optional<std::size_t> candidates(std::span<const float> values,
+                                      std::size_t kept,
+                                      std::span<std::uint16_t> places) {
+    if (values.size() != topk_chunk || kept > tensor::magnitude_columns) {
+        if (!tensor::all_finite(values)) return std::nullopt;
+        return tensor::places_not_below(values, 0, places);
+    }
+    if (guessed_magnitude > 0) {
+        const std::size_t found = tensor::places_not_below(values, guessed_magnitude, places);
+        if (found >= kept) {
+            const auto is_finite = [values](std::uint16_t place) {
+                return magnitude_bits(values[place]) < tensor::infinite_magnitude;
+            };
+            if (!std::ranges::all_of(places.first(found), is_finite)) return std::nullopt;
+            return found;
+        }
+    }
+    const tensor::LargestBound bound = tensor::bound_of_largest(values, kept);
+    if (bound.largest >= tensor::infinite_magnitude) return std::nullopt;
+    return tensor::places_not_below(values, bound.bound, places);
+}
+
 // Sets the places of the `kept` largest magnitudes, ascending. Of a whole chunk few are looked at
 // one by one. False: a number is not finite.
 bool select(std::span<const float> values, std::size_t kept, Chunk& chunk) {
-    std::uint32_t bound = 0;
-    if (values.size() == topk_chunk && kept <= tensor::magnitude_columns) {
-        const tensor::LargestBound found = tensor::bound_of_largest(values, kept);
-        if (found.largest >= tensor::infinite_magnitude) return false;
-        bound = found.bound;
-    } else if (!tensor::all_finite(values)) {
-        return false;
-    }
-    const std::size_t count = tensor::places_not_below(values, bound, chunk.places);
+    const auto count = candidates(values, kept, chunk.places);
+    if (!count) return false;
     chunk.kept = kept;
-    if (count == kept) return true;
-    std::array<std::uint32_t, topk_chunk> magnitudes;
-    for (std::size_t i = 0; i < count; ++i) magnitudes[i] = magnitude_bits(values[chunk.places[i]]);
-    const auto last = magnitudes.begin() + static_cast<std::ptrdiff_t>(kept) - 1;
-    std::nth_element(magnitudes.begin(),
-                     last,
-                     magnitudes.begin() + static_cast<std::ptrdiff_t>(count),
-                     std::greater<>());
-    const std::uint32_t threshold = *last;
-    // All above the threshold, and of those equal to it the first.
-    auto equal_left = static_cast<std::size_t>(std::count(magnitudes.begin(), last + 1, threshold));
-    std::size_t found = 0;
-    for (std::size_t i = 0; i < count; ++i) {  // no jumps, as nobody could guess them
-        const std::uint16_t place = chunk.places[i];
-        const std::uint32_t bits = magnitude_bits(values[place]);
-        const bool takes_equal = bits == threshold && equal_left != 0;
-        chunk.places[found] = place;
-        found += bits > threshold || takes_equal ? 1 : 0;
-        equal_left -= takes_equal ? 1 : 0;
-    }
+    chunk.least = tensor::keep_largest(values, std::span(chunk.places).first(*count), kept);
+    if (values.size() == topk_chunk)
+        guessed_magnitude = magnitude_bits(std::bit_cast<float>(chunk.least) * guess_below);
     return true;
 }
 
-// Two-means clustering of the kept magnitudes: at most six rounds from their mean.
 void quantize(std::span<const float> values, Chunk& chunk) {
-    std::array<double, topk_chunk> magnitudes;
-    double border = 0;
-    for (std::size_t i = 0; i < chunk.kept; ++i) {
-        magnitudes[i] = static_cast<double>(std::abs(values[chunk.places[i]]));
-        border += magnitudes[i];
-    }
-    border /= static_cast<double>(chunk.kept);
-    double means[2] = {};
-    for (int round = 0; round < 6; ++round) {
-        // No jumps: positive numbers are in order as their bits are, and adding 0 changes no sum.
-        const auto border_bits = std::bit_cast<std::uint64_t>(border);
-        double sums[2] = {};
-        std::size_t larges = 0;
-        for (std::size_t i = 0; i < chunk.kept; ++i) {
-            const auto bits = std::bit_cast<std::uint64_t>(magnitudes[i]);
-            const std::uint64_t if_large = std::uint64_t{0} - (bits > border_bits ? 1 : 0);
-            sums[0] += std::bit_cast<double>(bits & ~if_large);
-            sums[1] += std::bit_cast<double>(bits & if_large);
-            larges += if_large & 1;
-        }
-        const std::size_t counts[2] = {chunk.kept - larges, larges};
-        // Rounding may lift a mean of equal numbers above them: then one half is empty.
-        for (std::size_t half = 0; half < 2; ++half)
-            means[half] = counts[half] == 0 ? sums[1 - half] / static_cast<double>(counts[1 - half])
-                                            : sums[half] / static_cast<double>(counts[half]);
-        const double before = std::exchange(border, (means[0] + means[1]) / 2);
-        if (border == before) break;
-    }
-    chunk.small = static_cast<float>(means[0]);
-    chunk.large = static_cast<float>(means[1]);
+    std::array<float, topk_chunk> memory;
+    const std::span<float> magnitudes = std::span(memory).first(chunk.kept);
+    for (std::size_t i = 0; i < chunk.kept; ++i) magnitudes[i] = std::abs(values[chunk.places[i]]);
+    const tensor::TwoMeans halves = tensor::two_means(magnitudes);
+    chunk.small = static_cast<float>(halves.small);
+    chunk.large = static_cast<float>(halves.large);
     for (std::size_t i = 0; i < chunk.kept; ++i) {
         const auto negative = std::bit_cast<std::uint32_t>(values[chunk.places[i]]) >> 31;
-        const unsigned large = magnitudes[i] > border ? 2 : 0;
+        const unsigned large = static_cast<double>(magnitudes[i]) > halves.border ? 2 : 0;
         chunk.codes[i] = static_cast<std::uint8_t>(negative | large);
     }
+}
+
+// Writes what follows the two magnitudes of a usual chunk.
+void write_usual_places(const Chunk& chunk, std::uint8_t* out) {
+    const std::uint16_t* place = chunk.places.data();
+    const std::uint8_t* code = chunk.codes.data();
+    std::uint8_t* const bitmap = out + usual_shape.lows_bytes();
+    std::uint8_t* const codes = bitmap + usual_shape.bitmap_bytes();
+    std::uint64_t words[2] = {};
+    for (std::size_t i = 0; i < sparse_kept; i += 4, place += 4, code += 4) {
+        std::uint32_t lows = 0;
+        unsigned four = 0;
+        for (std::size_t k = 0; k < 4; ++k) {
+            lows |= (std::uint32_t{place[k]} & 63u) << (6 * k);
+            four |= unsigned{code[k]} << (2 * k);
+            const std::size_t bit = (place[k] >> 6) + i + k;
+            words[bit / 64] |= std::uint64_t{1} << (bit % 64);
+        }
+        std::memcpy(out + i / 4 * 3, &lows, 3);
+        codes[i / 4] = static_cast<std::uint8_t>(four);
+    }
+    std::memcpy(bitmap, words, sizeof(words));
 }
 
 void write_chunk(const Shape& shape, const Chunk& chunk, std::span<std::uint8_t> out) {
     std::memcpy(out.data(), &chunk.small, 4);
     std::memcpy(out.data() + 4, &chunk.large, 4);
+    if (shape.is_usual()) return write_usual_places(chunk, out.data() + 8);
     const std::span<std::uint8_t> lows = out.subspan(8);
     const std::span<std::uint8_t> bitmap =
         lows.subspan(shape.lows_bytes()).first(shape.bitmap_bytes());
@@ -188,9 +199,69 @@ void write_chunk(const Shape& shape, const Chunk& chunk, std::span<std::uint8_t>
     code.finish();
 }
 
+// The places of the bits that are set in each byte, one in a byte of the number.
+constexpr std::array<std::uint64_t, 256> places_in_bytes = [] {
+    std::array<std::uint64_t, 256> of_bytes{};
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+        int found = 0;
+        for (std::uint64_t bit = 0; bit < 8; ++bit)
+            if ((byte >> bit & 1) != 0) of_bytes[byte] |= bit << (8 * found++);
+    }
+    return of_bytes;
+}();
+
+constexpr std::array<std::uint8_t, 256> bits_in_bytes = [] {
+    std::array<std::uint8_t, 256> of_bytes{};
+    for (std::size_t byte = 0; byte < 256; ++byte)
+        of_bytes[byte] = static_cast<std::uint8_t>(std::popcount(byte));
+    return of_bytes;
+}();
+
+// Eight strings of 6 bits, and of 2, each in a byte.
+std::uint64_t spread_sixes(std::uint64_t bits) {
+    bits = (bits & 0x0000000000ffffff) | (bits & 0x0000ffffff000000) << 8;
+    bits = (bits & 0x00000fff00000fff) | (bits & 0x00fff00000fff000) << 4;
+    return (bits & 0x003f003f003f003f) | (bits & 0x0fc00fc00fc00fc0) << 2;
+}
+
+std::uint64_t spread_pairs(std::uint64_t bits) {
+    bits = (bits | bits << 24) & 0x000000ff000000ff;
+    bits = (bits | bits << 12) & 0x000f000f000f000f;
+    return (bits | bits << 6) & 0x0303030303030303;
+}
+
 // False if there is not one bit for each place.
+bool read_usual_places(const std::uint8_t* in, Chunk& chunk) {
+    const std::uint8_t* const bitmap = in + usual_shape.lows_bytes();
+    const std::uint8_t* const codes = bitmap + usual_shape.bitmap_bytes();
+    std::array<std::uint8_t, sparse_kept + 8> bits{};  // of the bitmap: their places
+    std::array<std::uint8_t, sparse_kept> lows;
+    std::size_t found = 0;
+    for (std::size_t byte = 0; byte < usual_shape.bitmap_bytes(); ++byte) {
+        const std::uint64_t eight = places_in_bytes[bitmap[byte]] + 8 * byte * 0x0101010101010101;
+        std::memcpy(bits.data() + found, &eight, 8);
+        found += bits_in_bytes[bitmap[byte]];
+        if (found > sparse_kept) return false;
+    }
+    for (std::size_t i = 0; i < sparse_kept; i += 8) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, in + i / 8 * 6, 6);
+        word = spread_sixes(word);
+        std::memcpy(lows.data() + i, &word, 8);
+        std::uint16_t pairs = 0;
+        std::memcpy(&pairs, codes + i / 4, 2);
+        word = spread_pairs(pairs);
+        std::memcpy(chunk.codes.data() + i, &word, 8);
+    }
+    for (std::size_t i = 0; i < sparse_kept; ++i)
+        chunk.places[i] = static_cast<std::uint16_t>(((bits[i] - i) << 6) | lows[i]);
+    return found == sparse_kept;
+}
+
+// Likewise.
 bool read_places(const Shape& shape, ByteView in, Chunk& chunk) {
     chunk.kept = shape.kept;
+    if (shape.is_usual()) return read_usual_places(in.data() + 8, chunk);
     const ByteView lows = in.subspan(8);
     const ByteView bitmap = lows.subspan(shape.lows_bytes());
     const ByteView codes = bitmap.subspan(shape.bitmap_bytes());
@@ -221,25 +292,46 @@ void make_infinite(const Shape& shape, Chunk& chunk) {
     std::fill_n(chunk.codes.begin(), shape.kept, std::uint8_t{0});
 }
 
-// Moves `out` on.
-void encode_chunk(std::span<const float> values, const Shape& shape, std::span<std::uint8_t>& out) {
+// Multiplying the chunk's numbers by a power of two first would give the same places and codes, and
+// its magnitudes times that: nothing that is kept, or would have been, leaves the normal numbers.
+bool is_scaled_exactly(const Chunk& chunk, float factor) {
+    constexpr float least = 2 * std::numeric_limits<float>::min();
+    int exponent = 0;
+    return std::frexp(factor, &exponent) == 0.5f && factor <= 1.0f &&
+           std::bit_cast<float>(chunk.least) * factor >= least;
+}
+
+// Moves `out` on. False, and does not, where another factor than 1 must be multiplied with first.
+bool encode_chunk(std::span<const float> values,
+                  const Shape& shape,
+                  std::span<std::uint8_t>& out,
+                  float factor = 1.0f) {
     Chunk chunk;
-    if (select(values, shape.kept, chunk))
+    if (select(values, shape.kept, chunk)) {
+        if (factor != 1.0f && !is_scaled_exactly(chunk, factor)) return false;
         quantize(values, chunk);
-    else
+        chunk.small *= factor;
+        chunk.large *= factor;
+    } else {
         make_infinite(shape, chunk);
+    }
     write_chunk(shape, chunk, out.first(shape.bytes()));
     out = out.subspan(shape.bytes());
+    return true;
+}
+
+// False, and no numbers, if there is not one bit for each place.
+bool read_numbers(const Shape& shape, ByteView in, Chunk& chunk) {
+    std::memcpy(&chunk.small, in.data(), 4);
+    std::memcpy(&chunk.large, in.data() + 4, 4);
+    if (read_places(shape, in, chunk)) return true;
+    chunk.kept = 0;  // the same nothing for everybody
+    return false;
 }
 
 // False if encode cannot have written these bytes.
 bool read_chunk(const Shape& shape, ByteView in, Chunk& chunk) {
-    std::memcpy(&chunk.small, in.data(), 4);
-    std::memcpy(&chunk.large, in.data() + 4, 4);
-    if (!read_places(shape, in, chunk)) {
-        chunk.kept = 0;  // the same nothing for everybody
-        return false;
-    }
+    if (!read_numbers(shape, in, chunk)) return false;
     if (!std::isfinite(chunk.large) || !(chunk.small >= 0) || !(chunk.small <= chunk.large))
         return false;
     bool ascend = chunk.places[shape.kept - 1] < shape.elements;
@@ -271,7 +363,7 @@ void for_each_sparse_number(ByteView encoded, std::size_t elements_count, const 
     for (std::size_t first = 0; first < elements_count; first += topk_chunk) {
         const std::size_t count = std::min(topk_chunk, elements_count - first);
         const Shape shape = Shape::of(sparse_kept, count);
-        (void)read_chunk(shape, encoded.first(shape.bytes()), chunk);
+        (void)read_numbers(shape, encoded.first(shape.bytes()), chunk);
         const std::array<float, 4> values = chunk.values();
         for (std::size_t i = 0; i < chunk.kept; ++i)
             if (chunk.places[i] < count) body(first + chunk.places[i], values[chunk.codes[i]]);
@@ -318,7 +410,7 @@ Result<Bytes> TopK::encode(std::span<const float> values) const {
     std::span<std::uint8_t> out(bytes);
     for (std::size_t first = 0; first < values.size(); first += topk_chunk) {
         const std::size_t count = std::min(topk_chunk, values.size() - first);
-        encode_chunk(values.subspan(first, count), Shape::of(kept, count), out);
+        (void)encode_chunk(values.subspan(first, count), Shape::of(kept, count), out);
     }
     return bytes;
 }
@@ -361,16 +453,16 @@ std::size_t sparse_size(std::size_t elements_count) {
 
 void sparse_from_floats(std::span<const float> values, std::span<std::uint8_t> out, float factor) {
     const FloatEnvironmentGuard guard;
-    std::array<float, topk_chunk> memory;
     for (std::size_t first = 0; first < values.size(); first += topk_chunk) {
         const std::size_t count = std::min(topk_chunk, values.size() - first);
-        std::span<const float> scaled = values.subspan(first, count);
-        if (factor != 1.0f) {
-            std::ranges::copy(scaled, memory.begin());
-            tensor::scale(std::span(memory).first(count), factor);
-            scaled = std::span(memory).first(count);
-        }
-        encode_chunk(scaled, Shape::of(sparse_kept, count), out);
+        const std::span<const float> chunk = values.subspan(first, count);
+        const Shape shape = Shape::of(sparse_kept, count);
+        if (encode_chunk(chunk, shape, out, factor)) continue;
+        std::array<float, topk_chunk> memory;
+        const std::span<float> scaled = std::span(memory).first(count);
+        std::ranges::copy(chunk, scaled.begin());
+        tensor::scale(scaled, factor);
+        (void)encode_chunk(scaled, shape, out);
     }
 }
 
@@ -380,12 +472,66 @@ void floats_from_sparse(ByteView encoded, std::span<float> out) {
         encoded, out.size(), [&](std::size_t element, float value) { out[element] = value; });
 }
 
-void add_weighted_sparse(std::span<float> accumulator, ByteView encoded, float weight) {
+namespace {
+
+// Calls named(element) for each number that is added.
+template <typename Named>
+void add_named(std::span<float> accumulator, ByteView encoded, float weight, const Named& named) {
+    DEDLOC_CHECK(encoded.size() == sparse_size(accumulator.size()));
     const FloatEnvironmentGuard guard;
-    for_each_sparse_number(encoded, accumulator.size(), [&](std::size_t element, float value) {
-        const float weighted = weight * value;
-        accumulator[element] = accumulator[element] + weighted;
+    Chunk chunk;
+    for (std::size_t first = 0; first < accumulator.size(); first += topk_chunk) {
+        const std::size_t count = std::min(topk_chunk, accumulator.size() - first);
+        const Shape shape = Shape::of(sparse_kept, count);
+        (void)read_numbers(shape, encoded.first(shape.bytes()), chunk);
+        std::array<float, 4> weighted = chunk.values();
+        for (float& value : weighted) value = weight * value;
+        for (std::size_t i = 0; i < chunk.kept; ++i) {
+            const std::size_t place = chunk.places[i];
+            if (place >= count) continue;
+            accumulator[first + place] += weighted[chunk.codes[i]];
+            named(first + place);
+        }
+        encoded = encoded.subspan(shape.bytes());
+    }
+}
+
+}  // namespace
+
+void add_weighted_sparse(std::span<float> accumulator, ByteView encoded, float weight) {
+    add_named(accumulator, encoded, weight, [](std::size_t) {});
+}
+
+void add_weighted_sparse(std::span<float> accumulator,
+                         ByteView encoded,
+                         float weight,
+                         std::span<std::uint64_t> named) {
+    DEDLOC_CHECK(named.size() * 64 >= accumulator.size(), "{} words", named.size());
+    add_named(accumulator, encoded, weight, [named](std::size_t element) {
+        named[element / 64] |= std::uint64_t{1} << (element % 64);
     });
+}
+
+double sum_of_squares_sparse(ByteView encoded, std::size_t elements_count, float weight) {
+    const FloatEnvironmentGuard guard;
+    double squares = 0;
+    for_each_sparse_number(encoded, elements_count, [&](std::size_t, float value) {
+        const auto weighted = static_cast<double>(weight * value);
+        squares += weighted * weighted;
+    });
+    return squares;
+}
+
+bool divide_named(std::span<float> x, std::span<const std::uint64_t> named, float divisor) {
+    const FloatEnvironmentGuard guard;
+    bool finite = true;
+    for (std::size_t word = 0; word < named.size(); ++word)
+        for (std::uint64_t bits = named[word]; bits != 0; bits &= bits - 1) {
+            float& each = x[64 * word + static_cast<std::size_t>(std::countr_zero(bits))];
+            each = each / divisor;
+            finite &= magnitude_bits(each) < tensor::infinite_magnitude;
+        }
+    return finite;
 }
 
 float largest_magnitude_of_sparse(ByteView encoded) {

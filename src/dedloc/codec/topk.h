@@ -53,4 +53,15 @@ void floats_from_sparse(ByteView encoded, std::span<float> out);
 void add_weighted_sparse(std::span<float> accumulator, ByteView encoded, float weight);
 float largest_magnitude_of_sparse(ByteView encoded);
 
+// Adds, and sets the bits of the elements that the bytes name; bit i % 64 of word i / 64 is element
+// i's. Named elements are few: a sum is made, divided and looked at without another pass over it.
+void add_weighted_sparse(std::span<float> accumulator,
+                         ByteView encoded,
+                         float weight,
+                         std::span<std::uint64_t> named);
+// Squares of weight × the numbers in bytes of the right length, summed up.
+double sum_of_squares_sparse(ByteView encoded, std::size_t elements_count, float weight);
+// Divides the elements that have a bit. Returns whether they are finite then.
+bool divide_named(std::span<float> x, std::span<const std::uint64_t> named, float divisor);
+
 }  // namespace dedloc::codec

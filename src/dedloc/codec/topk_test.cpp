@@ -167,6 +167,53 @@ TEST(TopK, the_bytes_are_those_of_plain_code) {
             }
 }
 
+// A guess about a chunk from the one before it changes nothing.
+TEST(TopK, chunks_of_very_different_sizes_follow_each_other) {
+    std::vector<float> values;
+    Bytes wanted;
+    for (const float scale : {1.0f, 1e-6f, 1e6f, 0.0f, 1.0f, 0.9f, 1.1f, 1e-44f, 3.0f}) {
+        std::vector<float> chunk = normal_vector(topk_chunk, values.size() + 1);
+        for (float& value : chunk) value *= scale;
+        base::append(wanted, PlainTopK(chunk).bytes());
+        values.insert(values.end(), chunk.begin(), chunk.end());
+    }
+    EXPECT_EQ(encode(CodecId::sparse, values), wanted);
+}
+
+TEST(TopK, a_factor_gives_the_bytes_of_multiplying_first) {
+    for (const float factor : {0.5f, 0x1p-9f, 0x1p-30f, 2.0f, 0.3f})
+        for (std::uint64_t kind = 0; kind < 6; ++kind)
+            for (const float scale : {1.0f, 0x1p-100f, 0x1p-118f}) {
+                std::vector<float> values = odd_chunk(2 * topk_chunk + 500, kind, 7 + kind);
+                for (float& value : values) value *= scale;
+                std::vector<float> scaled = values;
+                for (float& value : scaled) value *= factor;
+                Bytes bytes(sparse_size(values.size()));
+                encode_into(CodecId::sparse, values, bytes, factor);
+                ASSERT_EQ(bytes, encode(CodecId::sparse, scaled)) << factor << " " << kind;
+            }
+}
+
+TEST(TopK, elements_that_are_added_are_named_and_divided) {
+    const std::vector<float> values = normal_vector(9000, 8);
+    const Bytes bytes = encode(CodecId::sparse, values);
+    std::vector<float> sum(values.size(), 1.0f);
+    std::vector<float> wanted = sum;
+    std::vector<std::uint64_t> named((values.size() + 63) / 64);
+    add_weighted_sparse(sum, bytes, 3.0f, named);
+    add_weighted_sparse(wanted, bytes, 3.0f);
+    EXPECT_EQ(sum, wanted);
+    double squares = 0;
+    for (const float each : wanted) squares += (double{each} - 1) * (double{each} - 1);
+    EXPECT_NEAR(sum_of_squares_sparse(bytes, values.size(), 3.0f) / squares, 1, 1e-5);
+    EXPECT_TRUE(divide_named(sum, named, 7.0f));
+    for (std::size_t i = 0; i < sum.size(); ++i)
+        ASSERT_EQ(sum[i], wanted[i] == 1.0f ? 1.0f : wanted[i] / 7.0f) << i;
+    float* const one = &*std::ranges::find_if(sum, [](float each) { return each != 1.0f; });
+    *one = INFINITY;
+    EXPECT_FALSE(divide_named(sum, named, 7.0f));
+}
+
 TEST(TopK, a_chunk_that_is_not_finite_is_seen_by_who_reads_it) {
     for (const std::size_t at : {0u, 4095u, 4096u, 4999u}) {
         std::vector<float> values = normal_vector(5000, 6);

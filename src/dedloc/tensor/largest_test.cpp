@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <gtest/gtest.h>
 #include <limits>
 #include <vector>
@@ -77,6 +78,35 @@ TEST(Largest, places_are_those_that_one_look_at_each_finds) {
             });
         }
     }
+}
+
+TEST(Largest, what_is_kept_of_places_is_what_sorting_would_keep) {
+    for (const std::size_t size : {1u, 16u, 17u, 80u, 100u, 4096u})
+        for (const bool ties : {false, true})
+            for (const std::size_t rank : {1u, 16u, 64u, 4096u}) {
+                if (rank > size) continue;
+                std::vector<float> x = normal(2 * size, size);
+                for (float& value : x)
+                    if (ties) value = std::round(value);
+                std::vector<std::uint16_t> all(size);
+                for (std::size_t i = 0; i < size; ++i)
+                    all[i] = static_cast<std::uint16_t>(2 * i + i % 2);
+                std::vector<std::uint16_t> wanted = all;
+                std::ranges::stable_sort(
+                    wanted, std::greater<>(), [&](std::uint16_t at) { return magnitude(x[at]); });
+                wanted.resize(rank);
+                std::ranges::sort(wanted);
+                for_each_target([&](const char* target) {
+                    std::vector<std::uint16_t> places = all;
+                    const std::uint32_t least = keep_largest(x, places, rank);
+                    places.resize(rank);
+                    ASSERT_EQ(places, wanted) << size << " " << rank << " " << target;
+                    for (const std::uint16_t at : all) {
+                        const bool kept = std::ranges::binary_search(wanted, at);
+                        ASSERT_TRUE(kept ? magnitude(x[at]) >= least : magnitude(x[at]) <= least);
+                    }
+                });
+            }
 }
 
 }  // namespace
