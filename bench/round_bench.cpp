@@ -4,8 +4,9 @@
 //   round_bench --rank R --size P --elements E --rounds N --codec NAME [--robust] --folder DIR
 //
 // DIR is empty at the start and shared by the group. Each rank prints one JSON object: the time
-// from the moment when everybody is ready until it has every averaged number, and its processor
-// time until everybody has. Every average is checked, and its relative root mean square error
+// from the moment when everybody is ready until it has every averaged number, how long of that it
+// took until the averages were committed and here in bytes, and its processor time until everybody
+// has the numbers. Every average is checked, and its relative root mean square error
 // reported. A round whose average lacks somebody's contribution is not measured but repeated, once
 // (`rounds_repeated`): leaving out who is slow would be fast.
 //
@@ -55,6 +56,7 @@ struct Arguments {
 
 struct Measured {
     std::vector<double> seconds;
+    std::vector<double> exchange;
     std::vector<double> cpu;
     std::vector<double> rmse;
     int rounds_repeated = 0;
@@ -141,6 +143,7 @@ Task<void> measure(RoundMember& member, const Arguments& arguments, Measured& me
         const double cpu_before = cpu_seconds();
         co_await member.do_round(input);
         const double seconds = to_seconds(member.clock().now() - before);
+        const double exchange = to_seconds(member.exchanged_at() - before);
         // A process that is done checks when all are, and does not hold up its neighbours.
         std::string done = "done-" + std::to_string(round);
         co_await all_reach(member, arguments, done);
@@ -154,6 +157,7 @@ Task<void> measure(RoundMember& member, const Arguments& arguments, Measured& me
             continue;
         }
         measured.seconds.push_back(seconds);
+        measured.exchange.push_back(exchange);
         measured.cpu.push_back(cpu);
         measured.rmse.push_back(rmse);
     }
@@ -164,9 +168,10 @@ Task<void> measure(RoundMember& member, const Arguments& arguments, Measured& me
 
 void print(const Measured& measured) {
     std::printf(
-        "{\"seconds\": %.6f, \"seconds_min\": %.6f, \"cpu_s\": %.6f, \"rmse\": %.3e, "
-        "\"rounds_repeated\": %d}\n",
+        "{\"seconds\": %.6f, \"exchange_s\": %.6f, \"seconds_min\": %.6f, \"cpu_s\": %.6f, "
+        "\"rmse\": %.3e, \"rounds_repeated\": %d}\n",
         median(measured.seconds),
+        median(measured.exchange),
         *std::min_element(measured.seconds.begin(), measured.seconds.end()),
         median(measured.cpu),
         median(measured.rmse),

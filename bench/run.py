@@ -260,10 +260,12 @@ def light(setup: Setup) -> list[dict]:
     for _ in range(1 if setup.quick else 2):
         for codec, done in runs.items():
             done.append(run_group([*command, "--codec", codec], 300))
-    value, anchor = (medians(runs[codec], "seconds", "cpu_s") for codec in ("sparse", "fp16"))
+    value, anchor = (medians(runs[codec], "seconds", "exchange_s", "cpu_s")
+                     for codec in ("sparse", "fp16"))
     costs = run_one([str(setup.program("light_bench")), *(["--quick"] if setup.quick else [])],
                     300, 1)
     return [measure("light", value["seconds"], "s", "a round in fp16", anchor["seconds"],
+                    exchange_s=value["exchange_s"], anchor_exchange_s=anchor["exchange_s"],
                     cpu_s=value["cpu_s"], anchor_cpu_s=anchor["cpu_s"]),
             *(measure(f"light_{name}", costs[f"{name}_ns"], "ns", "memcpy", costs["memcpy_ns"])
               for name in ("encode", "add", "feedback"))]

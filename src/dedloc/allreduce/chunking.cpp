@@ -31,7 +31,7 @@ class CodecCutter {
   private:
     const codec::CodecRange& range() const { return options_.codec_ranges[range_]; }
     std::uint64_t longest() const {
-        return longest_part(options_, range().codec, plan_.groups > 0);
+        return longest_part(options_, range().codec, plan_.members.size(), plan_.groups > 0);
     }
 
     // A crumb and its neighbour in the range belong to who has more of them.
@@ -56,16 +56,18 @@ class CodecCutter {
 
 }  // namespace
 
-std::uint64_t longest_part(const TransferOptions& options, codec::CodecId codec, bool in_grid) {
+std::uint64_t longest_part(const TransferOptions& options,
+                           codec::CodecId codec,
+                           std::size_t members,
+                           bool in_grid) {
     constexpr std::size_t some = 1024;  // elements: encoded numbers may come in blocks
     const std::size_t bytes = in_grid ? some * sizeof(float) : codec::encoded_size(codec, some);
     const auto longest =
         std::min<std::uint64_t>(options.part_elements_max, part_bytes_max / bytes * some);
     if (!codec::is_sparse(codec)) return longest;
-    // Parts are whole chunks, so short that a message holds the contributions of as many members as
-    // a round may have.
+    // Parts are whole chunks, so short that a message holds the contributions of all members.
     const std::uint64_t chunk = codec::block_elements(codec);
-    const std::uint64_t fit = part_bytes_max / consensus::members_max /
+    const std::uint64_t fit = part_bytes_max / std::max<std::size_t>(1, members) /
                               codec::encoded_size(codec, static_cast<std::size_t>(chunk)) * chunk;
     return std::max(std::min(longest / chunk * chunk, fit), chunk);
 }

@@ -44,7 +44,11 @@ void align_to_chunks(consensus::RoundPlan& plan, const TransferOptions& options)
 void cut_by_codec(consensus::RoundPlan& plan, const TransferOptions& options);
 
 // Elements of the longest part in this codec that a plan may have: the run file's, and of what
-// travels of it (encoded numbers; in a grid also sums of fp32) not more than part_bytes_max.
-std::uint64_t longest_part(const TransferOptions& options, codec::CodecId codec, bool in_grid);
+// travels of it (encoded numbers, of gathered parts those of all `members`; in a grid also sums of
+// fp32) not more than part_bytes_max.
+std::uint64_t longest_part(const TransferOptions& options,
+                           codec::CodecId codec,
+                           std::size_t members,
+                           bool in_grid);
 
 }  // namespace dedloc::allreduce

@@ -97,6 +97,7 @@ void Exchange::close_to_latecomers() {
 void Exchange::forget_input() {
     transfer_.input.reset();
     transfer_.committed.reset();
+    transfer_.encoded_own.clear();
     kept_.forget();
 }
 

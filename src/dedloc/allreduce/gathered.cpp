@@ -1,11 +1,13 @@
 #include "dedloc/allreduce/gathered.h"
 
 #include <algorithm>
+#include <array>
 
 #include "dedloc/allreduce/part_codec.h"
 #include "dedloc/allreduce/part_means.h"
 #include "dedloc/allreduce/weight_divider.h"
 #include "dedloc/base/bits.h"
+#include "dedloc/codec/topk.h"
 #include "dedloc/security/hash_list.h"
 
 namespace dedloc::allreduce {
@@ -57,6 +59,9 @@ Error not_finite(std::uint32_t part) {
         ErrorKind::peer_broke_protocol, "averaged part {} has numbers that are not finite", part);
 }
 
+// A bit for each element of a piece that a contribution has a number for.
+using NamedElements = std::array<std::uint64_t, codec::topk_chunk / 64>;
+
 Ok decode_gathered(const consensus::RoundPlan& plan,
                    std::uint32_t part,
                    ByteView encoded,
@@ -71,6 +76,17 @@ Ok decode_gathered(const consensus::RoundPlan& plan,
     const auto add_piece = [&](std::size_t first, std::size_t count) {
         const std::span<float> sum = out.subspan(first, count);
         std::ranges::fill(sum, 0.0f);
+        const auto weight = codec == codec::CodecId::sparse ? divider.skip(count) : std::nullopt;
+        if (weight) {
+            NamedElements named{};
+            for (const auto& [member, bytes] : contributions)
+                codec::add_weighted_sparse(sum,
+                                           codec::window(codec, bytes, first, count),
+                                           scale_of(plan, part, member),
+                                           named);
+            finite = codec::divide_named(sum, named, static_cast<float>(*weight)) && finite;
+            return;
+        }
         for (const auto& [member, bytes] : contributions)
             codec::accumulate_verified(codec,
                                        codec::window(codec, bytes, first, count),

@@ -8,6 +8,7 @@
 
 #include "dedloc/allreduce/gathered.h"
 #include "dedloc/allreduce/weight_divider.h"
+#include "dedloc/codec/topk.h"
 #include "dedloc/security/hash_list.h"
 #include "dedloc/tensor/kernels.h"
 
@@ -103,6 +104,27 @@ class SumCheck {
     double squares_ = 0;
 };
 
+// Squares of the sums in an input, as they would be added. Of few numbers only these are looked at.
+double sum_of_squares(const consensus::RoundPlan& plan,
+                      std::uint32_t part,
+                      const PartInput& input) {
+    const codec::CodecId codec = codec_of(plan, part, input);
+    if (codec == codec::CodecId::sparse)
+        return codec::sum_of_squares_sparse(
+            *input.encoded, plan.parts[part].count, factor_of(plan, part, input));
+    const auto count = static_cast<std::size_t>(plan.parts[part].count);
+    const std::size_t piece = piece_elements_of(codec);
+    std::vector<float> memory(std::min(count, piece));
+    double squares = 0;
+    const auto add_squares = [&](std::size_t first, std::size_t piece_count) {
+        const std::span<float> alone = std::span(memory).first(piece_count);
+        add_all(plan, part, {input}, first, alone);
+        squares += tensor::sum_of_squares(alone);
+    };
+    for_each_piece(count, add_squares, piece);
+    return squares;
+}
+
 // Why this one is refused; nullptr: it is not.
 const char* refusal(const consensus::RoundPlan& plan,
                     std::uint32_t part,
@@ -118,15 +140,7 @@ const char* refusal(const consensus::RoundPlan& plan,
                        factor_of(plan, part, input) * share))
         return "its contribution has numbers that are not finite, or far beyond all use";
     if (norm_max <= 0) return nullptr;
-    double squares = 0;
-    const std::size_t piece = piece_elements_of(codec_of(plan, part, input));
-    std::vector<float> memory(std::min(count, piece));
-    const auto add_squares = [&](std::size_t first, std::size_t piece_count) {
-        const std::span<float> alone = std::span(memory).first(piece_count);
-        add_all(plan, part, {input}, first, alone);
-        squares += tensor::sum_of_squares(alone);
-    };
-    for_each_piece(count, add_squares, piece);
+    const double squares = sum_of_squares(plan, part, input);
     const double length = norm_max * samples_of(plan, input);
     return squares > length * length
                ? "the norm of its contribution is beyond the run's averaging.norm_max"

@@ -10,7 +10,7 @@ Digest own_nonce(const security::Signer& signer, const Digest& plan) {
     return security::sha256(signer.sign("dedloc-nonce", plan.view()));
 }
 
-Task<std::shared_ptr<const OwnCommitment>> commit_own(const Transfer& transfer) {
+Task<std::shared_ptr<const OwnCommitment>> commit_own(Transfer& transfer) {
     std::vector<SharedBytes> encoded;
     for (std::uint32_t part = 0; part < transfer.plan.parts.size(); ++part) {
         if (!transfer.input) co_return nullptr;  // the step is decided

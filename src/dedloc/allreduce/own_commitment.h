@@ -25,6 +25,6 @@ struct OwnCommitment {
 Digest own_nonce(const security::Signer& signer, const Digest& plan);
 
 // Null: the step was decided meanwhile.
-Task<std::shared_ptr<const OwnCommitment>> commit_own(const Transfer& transfer);
+Task<std::shared_ptr<const OwnCommitment>> commit_own(Transfer& transfer);
 
 }  // namespace dedloc::allreduce

@@ -39,7 +39,7 @@ Ok check_parts(const consensus::RoundPlan& plan, const TransferOptions& options)
             return bad_plan("its codec");
         const auto codec = static_cast<codec::CodecId>(said);
         if (part.offset != position || part.count == 0 ||
-            part.count > longest_part(options, codec, plan.groups > 0) ||
+            part.count > longest_part(options, codec, plan.members.size(), plan.groups > 0) ||
             part.count > moved.end() - position || part.owner >= plan.members.size())
             return bad_plan("its parts do not cover the vector");
         if (codec::is_sparse(codec) && part.offset % codec::block_elements(codec) != 0)

@@ -26,7 +26,9 @@ void tell_of_clipped(const Transfer& transfer, codec::CodecId codec) {
 
 }  // namespace
 
-Task<SharedBytes> encode_own(const Transfer& transfer, std::uint32_t part) {
+Task<SharedBytes> encode_own(Transfer& transfer, std::uint32_t part) {
+    if (const auto encoded = transfer.encoded_own.find(part); encoded != transfer.encoded_own.end())
+        co_return encoded->second;
     const consensus::PlanPart& range = transfer.plan.parts[part];
     const codec::CodecId codec = codec_of(transfer.plan, part);
     const std::span<const float> sum =
@@ -40,6 +42,7 @@ Task<SharedBytes> encode_own(const Transfer& transfer, std::uint32_t part) {
     };
     Encoded own = co_await transfer.environment.node.workers.run(std::move(work));
     if (own.clipped) tell_of_clipped(transfer, codec);
+    if (codec::is_sparse(codec)) transfer.encoded_own.insert_or_assign(part, own.bytes);
     co_return std::move(own.bytes);
 }
 

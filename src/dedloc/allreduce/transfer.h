@@ -4,6 +4,7 @@
 // Thread: the network thread.
 
 #pragma once
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -71,6 +72,10 @@ struct Transfer {
     // contribution is reduced after that, or it could be chosen by the draw.
     std::optional<std::set<std::uint32_t>> open_to{};
 
+    // Our contribution to parts that are gathered, encoded: it is sent first, and then put into the
+    // averages that come back without it.
+    std::map<std::uint32_t, SharedBytes> encoded_own{};
+
     bool commits() const { return contributes && environment.options.proves; }
     TimePoint now() const { return environment.now(); }
     void leader_spoke() { leader_heard_at = now(); }
@@ -86,7 +91,7 @@ struct Transfer {
     }
 };
 
-// A part of our contribution, as it travels.
-Task<SharedBytes> encode_own(const Transfer& transfer, std::uint32_t part);
+// A part of our contribution, as it travels. `transfer.input` is there.
+Task<SharedBytes> encode_own(Transfer& transfer, std::uint32_t part);
 
 }  // namespace dedloc::allreduce

@@ -3,6 +3,7 @@
 
 #pragma once
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -47,6 +48,20 @@ class WeightDivider {
             ++at_;
             used_ = 0;
         }
+    }
+
+    // Moves on by so many elements, of which the caller divides those that are not 0 by this.
+    // Nothing, and does not move, where they have not all the same weight, or none.
+    std::optional<std::uint64_t> skip(std::size_t count) {
+        const WeightSegment& segment = segments_.at(at_);
+        if (segment.weight == 0 || segment.count - used_ < count) return std::nullopt;
+        const std::uint64_t weight = segment.weight;
+        used_ += count;
+        if (used_ == segment.count) {
+            ++at_;
+            used_ = 0;
+        }
+        return weight;
     }
 
   private:

@@ -203,7 +203,7 @@ void RoundPlanner::set_parts(consensus::RoundPlan& plan, const planner::Grid& gr
     }
 }
 
-// The pieces of a share, when so many peers have one.
+// The pieces of a share, when so many peers have one: in a grid its collectors, else all members.
 std::uint64_t RoundPlanner::pieces_of(std::uint64_t share,
                                       std::size_t shares_count,
                                       double seconds,
@@ -212,7 +212,7 @@ std::uint64_t RoundPlanner::pieces_of(std::uint64_t share,
     const auto wanted = static_cast<std::uint64_t>(
         std::clamp(seconds / part_seconds_min, 1.0, std::min(pieces_wanted_max, many)));
     const std::uint64_t most =
-        allreduce::longest_part(question_.options, question_.options.codec, in_grid);
+        allreduce::longest_part(question_.options, question_.options.codec, shares_count, in_grid);
     const std::uint64_t fewest = (share + most - 1) / most;
     return std::max(fewest, std::min(wanted, share / std::min(piece_elements_min, most)));
 }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dedloc/allreduce/chunking.h"
 #include "dedloc/allreduce/plan_check.h"
 #include "dedloc/security/toy_signature.h"
 
@@ -109,6 +110,28 @@ TEST_F(RoundPlannerTest, counts_a_gathered_average_as_the_contributions_of_all_o
     for (auto& [peer, announce] : announces_)
         if (!announce.aggregator) announce.download_bytes_per_s = 1e7;
     EXPECT_GT(owned(plan(), security::toy_peer_id(99)), 900'000u);
+}
+
+// A message has room for the contributions of all members; each part costs a few, and a signature.
+TEST_F(RoundPlannerTest, cuts_gathered_shares_into_as_few_parts_as_messages_hold) {
+    options_.codec = codec::CodecId::sparse;
+    options_.vector_count = 1u << 24;
+    for (auto& [peer, announce] : announces_)
+        announce.upload_bytes_per_s = announce.download_bytes_per_s = 1e9;
+    const auto longest = [this](const consensus::RoundPlan& of) {
+        return allreduce::longest_part(options_, options_.codec, of.members.size(), false);
+    };
+    const consensus::RoundPlan few = plan();
+    EXPECT_TRUE(allreduce::check_plan(few, options_));
+    EXPECT_EQ(longest(few), options_.part_elements_max);
+    EXPECT_LE(few.parts.size(), 24u);
+    for (std::uint64_t i = 8; i < 128; ++i)
+        announces_[security::toy_peer_id(i)] = announces_.begin()->second;
+    options_.group_max = 128;
+    const consensus::RoundPlan many = plan();
+    EXPECT_TRUE(allreduce::check_plan(many, options_));
+    const auto chunk_bytes = codec::encoded_size(options_.codec, 4096);
+    EXPECT_LE(longest(many) / 4096 * chunk_bytes * 128, allreduce::part_bytes_max);
 }
 
 // The median of the others is assumed of a line that nobody has measured.

@@ -231,6 +231,7 @@ Task<void> RoundMember::do_round(std::shared_ptr<const allreduce::RoundInput> in
     Result<void> fetched =
         co_await engine_->fetcher().fetch(decided.parts, std::move(sources), deadline);
     if (!fetched) fail(fetched.error());
+    exchanged_at_ = clock_->now();
     co_await decode(decided);
     ledger_.set_state(ledger_.base().previous);
     engine_->ledger_moved();

@@ -54,6 +54,9 @@ class RoundMember {
     // is committed.
     Task<void> do_round(std::shared_ptr<const allreduce::RoundInput> input);
 
+    // The newest round's commit and the bytes of its averages were here; then they are decoded.
+    TimePoint exchanged_at() const { return exchanged_at_; }
+
     // The decision of the newest round.
     const consensus::Decision& decision() const { return ledger_.newest_commit()->decision; }
     const consensus::RoundPlan& plan() const { return plan_; }
@@ -101,6 +104,7 @@ class RoundMember {
     std::unique_ptr<averaging::Aggregator> aggregator_;  // instead of the engine
     consensus::RoundPlan plan_;
     std::vector<float> average_;
+    TimePoint exchanged_at_{};
 };
 
 }  // namespace dedloc::measure

@@ -1,6 +1,7 @@
 #include "dedloc/replica/unsent_gradients.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "dedloc/base/check.h"
 #include "dedloc/tensor/kernels.h"
@@ -32,6 +33,8 @@ void UnsentGradients::hand_in(std::span<float> sum) {
 void UnsentGradients::settle(const std::vector<consensus::ElementRange>& taken) {
     if (!handed_in_) return;
     handed_in_ = false;
+    if (taken.size() == 1 && taken[0].offset == 0 && taken[0].end() >= unsent_.size())
+        return std::swap(unsent_, left_);
     for (const consensus::ElementRange& range : taken) {
         const std::size_t end = std::min<std::size_t>(range.end(), unsent_.size());
         for (std::size_t i = range.offset; i < end; ++i) unsent_[i] = left_[i];
