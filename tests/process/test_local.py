@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import harness
 from harness import Peer, ProcessTest, run_text
 
@@ -55,6 +57,22 @@ class Local(ProcessTest):
         peers = self.three(run + local.format(batch=4, kind="sgd", peak=0.01))
         self.until_shared_steps(10, *peers)
         self.audit_finds_nothing_lost(self.end_with_one_state(*peers))
+
+    def test_a_killed_peer_s_steps_of_waiting_fragments_are_told_when_it_returns(self) -> None:
+        run = run_text(gradient_ms=20, target=64, peak=0.7)
+        local = LOCAL.replace("[local]\n", "[local]\nfragments = 3\n")
+        host, killed, other = self.three(run + local.format(batch=4, kind="sgd", peak=0.01))
+        self.until_shared_steps(8, host, killed, other)
+        killed.signal(signal.SIGKILL)
+        killed.end()
+        again = self.join(host.join_string(), killed.directory.name)
+
+        def told() -> list[dict]:
+            return [event for event in again.events("samples_dropped")
+                    if "was killed: its local steps on fragments" in event["text"]]
+
+        self.until("its loss is told", lambda: self.alive(again) and told())
+        self.assertGreater(told()[0]["fields"]["samples"], 0)
 
     def test_an_eighth_of_the_rounds_tells_clothes_apart(self) -> None:
         if not self.has_libtorch():

@@ -105,6 +105,7 @@ Result<void> CollaborationImpl::prepare(const security::Signer& signer,
     shared_.emplace(
         Shared{node_, options_, *membership_, *backend_, publisher_, log_, ending_, changed_});
     steps_ = std::make_unique<TrainerSteps>(*shared_, computed_);
+    if (shared_->trains() && options_.run.fragments() > 1) waiting_.emplace(node_);
     return {};
 }
 
@@ -153,12 +154,27 @@ Task<Result<void>> CollaborationImpl::start() {
         UnsentFile file(node_, log_);
         co_await file.take_up(*unsent);
     }
+    if (waiting_) co_await look_for_lost_steps();
     computed_.report.begin(node_.clock.now());
     scope_.spawn("watch progress", watch_progress());
     shared_->set_phase(membership::Phase::computing);
     steps_->begin_computing();
     check_stop_conditions();
     co_return Result<void>();
+}
+
+// A process before this one may have been killed.
+Task<void> CollaborationImpl::look_for_lost_steps() {
+    const WaitingSamples lost = co_await waiting_->take_up();
+    if (lost.empty()) co_return;
+    const std::uint64_t samples = total_of(lost, options_.layout.vector_count());
+    log_.tell(events::SamplesDropped{.samples = samples},
+              {},
+              fmt::format("the process before this one was killed: its local steps on fragments "
+                          "whose turn had not come are lost, {}; {} samples by their part of the "
+                          "model",
+                          listed(lost),
+                          samples));
 }
 
 Task<Result<void>> CollaborationImpl::start_as_newcomer() {
@@ -200,6 +216,10 @@ Task<void> CollaborationImpl::leave(Duration grace_period) {
     while (node_.clock.now() < ending_.leave_by && is_waited_for())
         (void)co_await changed_.wait_until(node_.clock, node_.clock.now() + 50ms);
     steps_->drop_rest();
+    if (waiting_) {
+        const WaitingSamples lost = co_await waiting_->end();
+        steps_->drop_waiting(total_of(lost, options_.layout.vector_count()));
+    }
     shared_->set_phase(membership::Phase::leaving);
     co_await membership_->say_goodbye();
     log_.tell(events::Left{}, {}, "left the collaboration");
@@ -234,6 +254,7 @@ Task<void> CollaborationImpl::stop() {
     ending_.over = true;
     changed_.pulse();
     co_await scope_.stop();
+    if (waiting_) co_await waiting_->stop();
     co_await backend_->stop();
     attachment_server_.reset();
     co_await access_->stop();
@@ -328,8 +349,12 @@ void CollaborationImpl::report_evaluation(std::uint64_t step, const Evaluation& 
 
 // ---- the trainer's side -------------------------------------------------------------------------
 
+// After any other outcome than a step the trainer begins anew, and tells what it has forgotten.
 Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
-    co_return co_await steps_->step(std::move(contribution));
+    if (waiting_) waiting_->note(contribution.waiting);
+    Result<StepOutcome> outcome = co_await steps_->step(std::move(contribution));
+    if (waiting_ && (!outcome || outcome->kind != StepKind::stepped)) waiting_->note({});
+    co_return outcome;
 }
 
 Task<Result<std::optional<validation::CheckJob>>> CollaborationImpl::take_check() {

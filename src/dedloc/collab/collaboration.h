@@ -55,6 +55,8 @@ struct Contribution {
     // In a run with fragments the sum is of one, and `samples` are those since it was handed in
     // last. Empty: the whole vector.
     consensus::ElementRange moved{};
+    // Likewise: what waits beside it.
+    WaitingSamples waiting{};
     double loss_sum = 0;
     double correct_sum = 0;
     // Network thread, at most once, before step() ends: the state that the step leads to is known,

@@ -16,6 +16,7 @@
 #include "dedloc/collab/run_access.h"
 #include "dedloc/collab/run_log.h"
 #include "dedloc/collab/trainer_steps.h"
+#include "dedloc/collab/waiting_file.h"
 
 namespace dedloc::collab {
 
@@ -93,6 +94,7 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     Task<void> leave_as_helper(Duration grace_period);
     bool is_waited_for() const;
     Task<void> watch_progress();
+    Task<void> look_for_lost_steps();
     membership::Membership::Callbacks membership_callbacks();
     void on_status(const membership::Status& before, const membership::Status& now);
     void check_stop_conditions();
@@ -113,6 +115,7 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     std::unique_ptr<TrainerSteps> steps_;
     std::unique_ptr<Meeting> meeting_;
     std::unique_ptr<membership::AttachmentServer> attachment_server_;
+    std::optional<WaitingFile> waiting_;  // of a trainer in a run with fragments
     Accounts accounts_;
     runtime::Scope scope_;
 };

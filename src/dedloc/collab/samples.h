@@ -4,6 +4,8 @@
 
 #pragma once
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "dedloc/consensus/member_input.h"
 
@@ -11,6 +13,13 @@ namespace dedloc::collab {
 
 // Samples [begin, end) of one peer's own sequence.
 using consensus::CounterRange;
+
+// Samples of local steps that wait for the turn of a fragment, of each in a run with some.
+using WaitingSamples = std::vector<std::uint64_t>;
+
+// Whole samples, by each fragment's part of the vector.
+std::uint64_t total_of(const WaitingSamples& waiting, std::uint64_t vector_count);
+std::string listed(const WaitingSamples& waiting);  // "0 (16 samples), 2 (48)"
 
 struct Evaluation {
     double loss = 0;      // mean over held-out samples

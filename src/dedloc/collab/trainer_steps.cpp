@@ -380,6 +380,10 @@ void TrainerSteps::drop_rest() {
     if (!ending_.over) drop(contributions_.take_all(), left_early);
 }
 
+void TrainerSteps::drop_waiting(std::uint64_t samples) {
+    drop(samples, "the collaboration was left before the turn of their fragments");
+}
+
 void TrainerSteps::describe(membership::Status& status) const {
     // A peer that has the new state already, and has not begun to compute at it, has nothing for
     // the new step but what it computed ahead.

@@ -80,6 +80,8 @@ class TrainerSteps {
     bool has_something_to_bring() const;
     // The collaboration is left: what was not handed in is dropped, and told.
     void drop_rest();
+    // Likewise local steps of fragments whose turn had not come.
+    void drop_waiting(std::uint64_t samples);
 
     SlowLink& slow_link() { return slow_link_; }
     void end_back_off();

@@ -79,6 +79,7 @@ void StepDriver::set_sums(collab::Contribution& contribution, std::uint64_t step
     contribution.loss_sum = fragment.loss_sum;
     contribution.correct_sum = fragment.correct_sum;
     contribution.moved = consensus::fragment_of(vector_count_, fragments_.size(), step);
+    contribution.waiting = waiting();
 }
 
 collab::Contribution StepDriver::hand_in(bool ahead, const TakeSums& take, std::uint64_t step) {
@@ -99,15 +100,11 @@ collab::Contribution StepDriver::hand_in(bool ahead, const TakeSums& take, std::
     return contribution;
 }
 
-// Local steps of fragments whose turn has not come, by the fraction of the vector. Samples of this
-// step are not among them.
-std::uint64_t StepDriver::forgotten_of_fragments() const {
-    std::uint64_t forgotten = 0;
-    for (std::uint64_t i = 0; i < fragments_.size(); ++i) {
-        const auto moved = consensus::fragment_of(vector_count_, fragments_.size(), i);
-        forgotten += consensus::samples_on(moved, fragments_[i].samples.size(), vector_count_);
-    }
-    return forgotten;
+// Local steps of fragments whose turn has not come. Samples of this step are not among them.
+collab::WaitingSamples StepDriver::waiting() const {
+    collab::WaitingSamples waiting;
+    for (const Fragment& each : fragments_) waiting.push_back(each.samples.size());
+    return waiting;
 }
 
 bool StepDriver::ended(const Result<collab::StepOutcome>& outcome) {
@@ -117,7 +114,7 @@ bool StepDriver::ended(const Result<collab::StepOutcome>& outcome) {
     has_checked_ = has_checked_ && brought_nothing_ && collaboration_->may_compute();
     const bool goes_on = outcome && outcome->kind == collab::StepKind::stepped && outcome->state;
     if (!goes_on) {
-        const std::uint64_t forgotten = forgotten_of_fragments();
+        const std::uint64_t forgotten = collab::total_of(waiting(), vector_count_);
         if (ahead_ || forgotten > 0)
             collaboration_->forget_ahead((ahead_ ? samples_.size() : 0) + forgotten);
         forget(samples_.end);

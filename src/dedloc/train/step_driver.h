@@ -82,7 +82,7 @@ class StepDriver {
     void begin_anew(std::uint64_t next_sample);
     void add_to_fragments();
     void set_sums(collab::Contribution& contribution, std::uint64_t step);
-    std::uint64_t forgotten_of_fragments() const;
+    collab::WaitingSamples waiting() const;
 
     collab::Collaboration* collaboration_;
     std::uint64_t parameters_count_;
