@@ -14,6 +14,8 @@
 #include "dedloc/state/manifest.h"
 #include "dedloc/wire/message.h"
 
+#include "experiments/replayable.h"
+
 namespace dedloc::lab::equivalence {
 
 CounterRange samples_of_step(std::uint64_t step) {
@@ -237,6 +239,7 @@ Result<Recording> record_collaboration(const tasks::TrainingTask& task,
                                        const std::string& folder,
                                        int peers,
                                        std::uint64_t steps) {
+    DEDLOC_TRY_VOID(check_replayable(run));
     return Collaborators(task, run, folder).play(peers, steps);
 }
 

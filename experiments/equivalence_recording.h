@@ -46,7 +46,8 @@ Result<std::vector<float>> contribution(train::SampledModel& learner,
                                         collab::Collaboration* tell);
 
 // Lets so many peers take so many steps; their files are in `folder`. Errors: what a peer said;
-// timeout: they do not find each other; conflict: a step was no commit of all.
+// timeout: they do not find each other; conflict: a step was no commit of all; bad_input: no run
+// that can be repeated (replayable.h).
 Result<Recording> record_collaboration(const tasks::TrainingTask& task,
                                        const run::RunFile& run,
                                        const std::string& folder,

@@ -12,6 +12,8 @@
 #include "dedloc/state/manifest.h"
 #include "dedloc/wire/message.h"
 
+#include "experiments/replayable.h"
+
 namespace dedloc::lab {
 namespace {
 
@@ -217,6 +219,7 @@ Result<Replayed> Player::play() {
 }  // namespace
 
 Result<Replayed> replay(const ReplayInput& input) {
+    DEDLOC_TRY_VOID(check_replayable(input.run));
     Player player(input);
     return player.play();
 }

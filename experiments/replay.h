@@ -6,11 +6,11 @@
 // at the state before the step, carried ones at the state before that), encoded as it travelled,
 // reduced in the plan's order, and stepped upon.
 //
-// Needs a run whose gradients follow from (state, numbers): no local updates, no delayed updates,
-// no private history, batch.micro a number.
+// Needs a run whose gradients follow from (state, numbers); others are refused (replayable.h).
 //
 // Thread: one; members are computed side by side, a thread each. Cost: the gradients of all samples
-// once more. Errors: not_found (a certificate is missing); the learners'.
+// once more. Errors: bad_input (another run); not_found (a certificate is missing); the
+// learners'.
 
 #pragma once
 #include <functional>
