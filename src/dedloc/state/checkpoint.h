@@ -48,7 +48,8 @@ struct CheckpointSummary {
 
 // Which checkpoints stay when another one is saved. Those of unfinished saves never do.
 // A run that is begun again by mistake does not cost what the one before it has come to: of the
-// history before this one the last checkpoint stays, and of all before that the furthest.
+// history before this one the last checkpoint stays, and of all before that the furthest. Those of
+// another run in the same folder all stay.
 struct KeepRule {
     std::size_t newest = 3;  // ≥ 1; the one just saved is among them
     // The first one of every so many steps stays for good: with 1000, that of step 1000 (or the

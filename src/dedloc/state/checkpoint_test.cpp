@@ -56,8 +56,11 @@ class MemoryDisk final : public runtime::Disk {
     std::size_t room = std::size_t{1} << 30;
 };
 
-Checkpoint checkpoint_of_step(std::uint64_t step, std::size_t elements = 5'000'000) {
+Checkpoint checkpoint_of_step(std::uint64_t step,
+                              std::size_t elements = 5'000'000,
+                              const Digest& run = {}) {
     SnapshotInfo info;
+    info.run = run;
     info.step = step;
     info.samples = step * 100;
     std::vector<float> values(elements);
@@ -97,6 +100,19 @@ TEST(Checkpoint, keeps_the_newest_and_removes_leftovers) {
     EXPECT_EQ((*left)[0].step, 5u);
     EXPECT_EQ((*left)[1].step, 4u);
     EXPECT_EQ(disk.list("c")->size(), 2u);
+}
+
+TEST(Checkpoint, those_of_another_run_stay_whatever_is_saved_beside_them) {
+    MemoryDisk disk;
+    for (std::uint64_t step = 130; step <= 132; ++step)
+        ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(step, 100), {.newest = 3}));
+    for (std::uint64_t step = 1; step <= 6; ++step)
+        ASSERT_TRUE(
+            save_checkpoint(disk, "c", checkpoint_of_step(step, 100, Digest{{7}}), {.newest = 2}));
+    std::vector<std::uint64_t> left;
+    for (const CheckpointSummary& summary : *list_checkpoints(disk, "c"))
+        left.push_back(summary.step);
+    EXPECT_EQ(left, (std::vector<std::uint64_t>{6, 5, 132, 131, 130}));
 }
 
 TEST(Checkpoint, keeps_one_of_every_so_many_steps_for_good_and_what_is_being_read) {
