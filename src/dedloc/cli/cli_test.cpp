@@ -245,6 +245,21 @@ TEST(PeerDirectory, the_join_string_of_who_had_the_folder_before_is_gone) {
     EXPECT_EQ(peer::running_peer(folder.path()).value().join_string, "dedloc1def");
 }
 
+TEST(PeerDirectory, a_folder_belongs_to_one_run) {
+    const Folder folder;
+    const peer::OpeningOptions options{.directory = folder.path(), .listen = {"none"}};
+    const run::RunFile run =
+        run::parse_run_file(*templates::run_template(run::default_task().kind), "template").value();
+    ASSERT_TRUE(peer::write_private_file(folder.file("run.toml"), run::to_toml(run)));
+    EXPECT_TRUE(peer::open_node(Digest{}, options)) << "a run file alone is no peer's";
+    ASSERT_TRUE(peer::open_node(run::run_hash(run), options));
+    const auto another = peer::open_node(Digest{}, options);
+    ASSERT_FALSE(another);
+    EXPECT_EQ(another.failure().code, peer::ExitCode::bad_input);
+    EXPECT_NE(another.failure().message.find("another run, '" + run.name), std::string::npos)
+        << another.failure().message;
+}
+
 TEST(PeerDirectory, files_are_private_and_whole) {
     const Folder folder;
     const std::string path = folder.file("secret");
@@ -471,6 +486,8 @@ TEST(JoinStringSource, takes_it_from_the_argument_a_file_or_the_first_line_of_st
     ASSERT_TRUE(of_folder);
     EXPECT_EQ(of_folder->text, from_outside);
     EXPECT_EQ(of_folder->directory, folder.path());
+    EXPECT_NE(join_argument_from(folder.file("gone")).error().message().find("no such folder"),
+              std::string::npos);
     EXPECT_EQ(join_argument_from("@" + folder.file("nothing")).error().kind(),
               ErrorKind::bad_input);
     int ends[2];

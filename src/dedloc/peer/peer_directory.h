@@ -25,6 +25,7 @@
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/result.h"
 #include "dedloc/train/find_checkpoint.h"
+#include "dedloc/train/run_copy.h"
 
 namespace dedloc::peer {
 
@@ -34,9 +35,9 @@ inline constexpr std::string_view identity_file = "identity.key";
 inline constexpr std::string_view join_file = "join.txt";
 inline constexpr std::string_view way_back_file = "way-back.txt";
 inline constexpr double join_refresh_s = 5;  // how often a peer writes it
-inline constexpr std::string_view run_copy_file = "run.toml";
 inline constexpr std::string_view events_file = "events.jsonl";
 using train::checkpoints_folder;
+using train::run_copy_file;
 
 // Errors: local_fault when neither XDG_STATE_HOME nor HOME is set.
 Result<std::string> state_root();  // ".../dedloc"

@@ -555,7 +555,7 @@ std::optional<Failure> PeerRun::begin() {
     if (web_) web_->store().set_vector_bytes(vector_bytes_);
     if (const Ok kept = keep_run_files(input_.opened.directory, *task_); !kept)
         return failure(ExitCode::disk, kept.error());
-    const Ok copied = write_private_file(file(run_copy_file), run::to_toml(run_file()));
+    const Ok copied = train::keep_run_copy(node_, run_file());
     if (!copied) return failure(ExitCode::disk, copied.error());
     const Ok secret_kept = train::keep_secret(node_, input_.invitation.secret);
     if (!secret_kept) return failure(ExitCode::disk, secret_kept.error());

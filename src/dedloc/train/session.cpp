@@ -14,6 +14,7 @@
 #include "dedloc/train/find_checkpoint.h"
 #include "dedloc/train/host_access.h"
 #include "dedloc/train/recomputable.h"
+#include "dedloc/train/run_copy.h"
 
 namespace dedloc::train {
 
@@ -116,6 +117,7 @@ Result<collab::CollaborationOptions> hosting(const SessionOptions& given,
     if (given.resume.empty()) {
         DEDLOC_TRY(const std::optional<security::Identity> authority,
                    give_authority(run.run, given.admit, given.directory));
+        DEDLOC_TRY_VOID(check_folder_of(given.directory, run::run_hash(run.run)));
         DEDLOC_TRY_VOID(give_access(run, node, given, authority));
         DEDLOC_TRY(run.initial, state_of(run.run, model, fingerprint));
         return run;
@@ -129,6 +131,7 @@ Result<collab::CollaborationOptions> hosting(const SessionOptions& given,
         run.run = std::move(saved);
     else if (!run.run.access)
         run.run.access = saved.access;  // which the host wrote
+    DEDLOC_TRY_VOID(check_folder_of(given.directory, run::run_hash(run.run)));
     DEDLOC_TRY_VOID(give_access(run, node, given, std::nullopt));
     run.initial = found.checkpoint.state->snapshot;
     run.chain = found.checkpoint.extra;
@@ -142,6 +145,7 @@ Result<collab::CollaborationOptions> joining(const SessionOptions& given,
     DEDLOC_TRY(
         collab::Invitation invitation,
         collab::fetch_invitation(node, given.join, given.timeout, std::nullopt, given.goes_on));
+    DEDLOC_TRY_VOID(check_folder_of(given.directory, run::run_hash(invitation.run)));
     collab::CollaborationOptions run;
     invitation.hand_over(run);
     run.run = std::move(invitation.run);
@@ -174,6 +178,7 @@ Result<std::unique_ptr<LoopSession>> LoopSession::join(std::unique_ptr<Model> mo
     DEDLOC_TRY(collab::CollaborationOptions run,
                hosts ? hosting(options, *node, *model, fingerprint) : joining(options, *node));
     if (hosts) DEDLOC_TRY_VOID(check_host(run.run, options.calls));
+    DEDLOC_TRY_VOID(keep_run_copy(*node, run.run));
     std::unique_ptr<LoopSession> session(
         new LoopSession(std::move(node), service, std::move(files), std::move(model), run.run));
     DEDLOC_TRY_VOID(session->offer(options));

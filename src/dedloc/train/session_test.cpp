@@ -97,6 +97,17 @@ TEST_F(SessionTest, a_tensor_that_lies_nowhere_is_bad_input_at_that_step) {
     EXPECT_TRUE((*session)->step(session_micro, 1)) << "it can be mended";
 }
 
+TEST_F(SessionTest, a_folder_of_another_run_is_refused_and_keeps_what_it_has) {
+    Number number;
+    ASSERT_TRUE(host(number, {.run_file = run_file("")}));
+    EXPECT_TRUE(host(number, {.run_file = run_file("")})) << "the same run begins again";
+    const auto another = host(number, {.run_file = run_file("", "steps = 4")});
+    ASSERT_FALSE(another);
+    EXPECT_EQ(another.error().kind(), ErrorKind::bad_input);
+    EXPECT_NE(another.error().message().find("another run"), std::string::npos)
+        << another.error().message();
+}
+
 // A loop that stops waiting loses nothing of what it handed in: the next call waits on.
 TEST_F(SessionTest, a_step_that_was_cancelled_is_waited_for_by_the_next_call) {
     Number number;

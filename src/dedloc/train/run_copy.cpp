@@ -1,0 +1,36 @@
+#include "dedloc/train/run_copy.h"
+
+#include <filesystem>
+
+#include "dedloc/base/file.h"
+
+namespace dedloc::train {
+namespace {
+
+constexpr std::string_view identity_file = "identity.key";
+
+}  // namespace
+
+Ok check_folder_of(const std::string& directory, const Digest& run) {
+    std::error_code error;
+    if (!std::filesystem::exists(directory + "/" + std::string(identity_file), error)) return {};
+    const std::string path = directory + "/" + std::string(run_copy_file);
+    const auto text = base::read_file(path, run::run_file_bytes_max);
+    if (!text) return {};
+    const auto copy = run::parse_run_file(*text, path);
+    if (!copy || run::run_hash(*copy) == run) return {};
+    return make_error(ErrorKind::bad_input,
+                      "{} is the folder of a peer of another run, '{}' ({}; this one is {}): two "
+                      "runs in one folder would mix their states and accounts; choose another "
+                      "folder, or remove that one if the run is not needed any more",
+                      directory,
+                      copy->name,
+                      run::run_hash(*copy).short_hex(),
+                      run.short_hex());
+}
+
+Ok keep_run_copy(const collab::Node& node, const run::RunFile& run) {
+    return node.disk().write_atomically(std::string(run_copy_file), as_bytes(run::to_toml(run)));
+}
+
+}  // namespace dedloc::train
