@@ -10,6 +10,7 @@ from collections import deque
 from typing import Any, Callable, Iterator, Optional, Sequence
 
 from . import _library
+from ._addresses import lines_of
 from ._calls import Calls
 from ._library import library
 from ._run_file import text_of
@@ -34,16 +35,16 @@ class Run:
     def __init__(self, *, run_file: Optional[str] = None, run_text: Optional[str] = None,
                  join: Optional[str] = None, resume: Optional[str] = None,
                  directory: str = "dedloc-peer", name: str = "",
-                 listen: Optional[Sequence[str]] = None, announce: Sequence[str] = (),
-                 relays: Sequence[str] = (), patience: float = 60.0,
+                 listen: "str | Sequence[str] | None" = None, announce: "str | Sequence[str]" = (),
+                 relays: "str | Sequence[str]" = (), patience: float = 60.0,
                  admit: Optional[str] = None, web: "bool | int | str" = False,
                  tensorboard: "Optional[str | os.PathLike[str]]" = None) -> None:
         self._given = dict(run_file=run_file, run_text=run_text, join=join, resume=resume,
-                           directory=directory, name=name, announce="\n".join(announce),
+                           directory=directory, name=name, announce=lines_of(announce),
                            admit=admit,
-                           relays="\n".join(relays),
+                           relays=lines_of(relays),
                            tensorboard=None if tensorboard is None else os.fspath(tensorboard),
-                           listen=None if listen is None else "\n".join(listen))
+                           listen=None if listen is None else lines_of(listen))
         self._patience = patience
         self._web = web
         self._loop: Any = None
@@ -332,9 +333,10 @@ def host(run_file: "Optional[str | os.PathLike[str]]" = None, *, resume: Optiona
         person.
 
     Options, as of :func:`join`: directory (identity and bookkeeping of this peer, one process at a
-    time), name, listen, announce, relays (multiaddresses), patience (seconds), web (True, a port or
-    "ADDRESS:PORT": :meth:`Run.web` from the start), tensorboard (a folder that gets event files of
-    this peer, each step as it is made).
+    time), name, listen, announce, relays (addresses: "0.0.0.0:4001", "[::]:4001", a name and a port,
+    or multiaddresses; one, or several), patience (seconds), web (True, a port or "ADDRESS:PORT":
+    :meth:`Run.web` from the start), tensorboard (a folder that gets event files of this peer, each
+    step as it is made).
     """
     sections = dict(optimizer=optimizer, schedule=schedule, stop=stop, averaging=averaging,
                     local=local, robust=robust, checkpoint=checkpoint, evaluate=evaluate,

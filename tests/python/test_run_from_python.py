@@ -53,6 +53,30 @@ class RunFromPython(Folder):
             torch.testing.assert_close(one, other, rtol=rtol, atol=1e-6)
 
 
+class AddressesTest(Folder):
+    def test_one_address_is_given_as_people_write_it(self):
+        run = dedloc.host(self.run_file(), directory=f"{self.folder}/a", listen="127.0.0.1:0")
+        self.addCleanup(run.close, 0.0)
+        dedloc.Optimizer(run, nn.Linear(1, 1))
+        self.assertIn("dedloc1", run.join_string)
+
+    def test_what_is_no_address_is_said_at_once(self):
+        for text in ("1", "localhost", "127.0.0.1:port", ":70000"):
+            with self.assertRaisesRegex(dedloc.BadInput, "is no address"):
+                dedloc.host(self.run_file(), listen=text)
+
+    def test_a_folder_of_another_run_is_refused(self):
+        for steps, refused in ((3, False), (3, False), (4, True)):
+            run = dedloc.host(self.run_file(steps=steps), directory=f"{self.folder}/a",
+                              listen=LOOPBACK)
+            if refused:
+                with self.assertRaisesRegex(dedloc.BadInput, "another run"):
+                    dedloc.Optimizer(run, nn.Linear(1, 1))
+            else:
+                dedloc.Optimizer(run, nn.Linear(1, 1))
+            run.close(0.0)
+
+
 class SettingsTest(RunFromPython):
     def test_settings_are_the_optimizers_that_pytorch_has(self):
         for name, settings, make in (
