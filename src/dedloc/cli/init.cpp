@@ -1,6 +1,8 @@
 // dedloc init: writes a run file with every field that people change, explained.
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -45,10 +47,13 @@ int run_init(const InitOptions& options) {
              fmt::format("{} exists already; --force overwrites it, -o chooses another "
                          "name",
                          path)});
+    errno = 0;
     std::ofstream file(path, std::ios::binary);
     file << *text;
     file.close();
-    if (!file) return peer::report({peer::ExitCode::disk, fmt::format("cannot write {}", path)});
+    if (!file)
+        return peer::report(
+            {peer::ExitCode::disk, fmt::format("cannot write {}: {}", path, std::strerror(errno))});
     const std::string weights =
         options.weights.empty() ? std::string() : " --weights " + options.weights;
     if (task == "own_loop")

@@ -48,6 +48,9 @@ Result<JoinArgument> join_argument_from(const std::string& given, int standard_i
     } else if (std::filesystem::is_regular_file(given, error)) {
         return make_error(
             ErrorKind::bad_input, "{} is a file: write @{} for what stands in it", given, given);
+    } else if (given.find('/') != std::string::npos) {
+        return make_error(
+            ErrorKind::bad_input, "{}: there is no such folder, and it is no join string", given);
     }
     return meant;
 }

@@ -463,7 +463,8 @@ void add_sample_command(CLI::App& app, AllOptions& all) {
     sample->add_option("--device", options.device, device_help);
     sample->add_flag("--json", options.json, json_help);
     on_run(sample, all, [&all] {
-        if (run::parse_join_string(all.sample.checkpoint))
+        const std::string& what = all.sample.checkpoint;
+        if (what.starts_with('@') || what == "-" || run::parse_join_string(what))
             std::swap(all.sample.checkpoint, all.sample.join_string);
         if (!all.sample.join_string.empty())
             return with_join_string(all.sample, in_trainer<run_sample>);

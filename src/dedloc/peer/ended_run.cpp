@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <vector>
 
@@ -21,6 +22,14 @@ std::string minute_text(WallSeconds time) {
     char text[32] = {};
     std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts);
     return text;
+}
+
+bool has_checkpoint(const std::string& directory) {
+    std::error_code error;
+    const std::filesystem::path path =
+        std::filesystem::path(directory) / std::string(checkpoints_folder);
+    return !directory.empty() && std::filesystem::is_directory(path, error) &&
+           !std::filesystem::is_empty(path, error);
 }
 
 }  // namespace
@@ -72,12 +81,17 @@ std::string why_nobody_answers(const run::JoinString& join,
     const bool has_lines = why.find('\n') != std::string::npos;
     return fmt::format(
         "{}{}{}Its peers are off, or cannot be reached from here, or the run has ended{}: ask who "
-        "sent the string, who may have a newer one",
+        "sent the string, who may have a newer one{}",
         why,
         is_whole ? "" : ".",
         has_lines ? "\n" : " ",
         join.anchor
             ? fmt::format(" (it stood at step {} when the string was written)", join.anchor->step)
+            : std::string(),
+        has_checkpoint(directory)
+            ? fmt::format(". If all are gone, `{} host --resume {}` goes on from the state here",
+                          called_as(),
+                          directory)
             : std::string());
 }
 

@@ -59,6 +59,13 @@ TEST_F(EndedRunTest, where_nobody_here_saw_it_the_string_tells_how_far_the_run_w
     const std::string text = why_nobody_answers(join, folder_, "nobody could be reached");
     EXPECT_TRUE(text.starts_with("nobody could be reached. ")) << text;
     EXPECT_NE(text.find("stood at step 120"), std::string::npos) << text;
+    EXPECT_EQ(text.find("--resume"), std::string::npos) << text;
+}
+
+TEST_F(EndedRunTest, who_has_a_state_of_a_run_that_is_gone_hears_how_it_goes_on) {
+    std::filesystem::create_directories(folder_ + "/checkpoints/step-000000000003-ab12cd34");
+    const std::string text = why_nobody_answers({}, folder_, "nobody could be reached");
+    EXPECT_NE(text.find("host --resume " + folder_), std::string::npos) << text;
 }
 
 }  // namespace

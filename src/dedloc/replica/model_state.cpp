@@ -94,7 +94,8 @@ Ok check_state(const run::RunFile& run,
         if (section == nullptr || section->elements() != count || section->dtype != dtype)
             return make_error(ErrorKind::bad_input,
                               "the state's section '{}' does not fit the model: {} numbers, {} "
-                              "expected (another version of the program made it?)",
+                              "expected; the model is built differently here, or by another "
+                              "version of the program",
                               name,
                               section == nullptr ? 0 : section->elements(),
                               count);

@@ -51,6 +51,12 @@ std::vector<std::string> task_kinds() {
 Result<std::shared_ptr<const TrainingTask>> make_task(const run::TaskConfig& config,
                                                       const TaskOptions& options) {
     const TaskKind* kind = find_task(config.kind);
+    if (config.kind == "own_loop")
+        return make_error(
+            ErrorKind::bad_input,
+            "this run trains a program's own loop, which alone has the model: run "
+            "that program with this run file or join string, as in dedloc.host(…) and "
+            "dedloc.join(…) of Python; `dedloc watch` shows the run");
     if (!kind)
         return make_error(ErrorKind::bad_input,
                           "task.kind: there is no task '{}'; this build knows {}",
