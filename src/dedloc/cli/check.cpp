@@ -107,9 +107,10 @@ bool has(const std::vector<tasks::Measure>& measures, std::string_view name) {
                                [name](const auto& measure) { return measure.name == name; });
 }
 
-// The loss of words and order, where a task says no loss as such.
+// A language model's loss is that of its tokens, ALBERT's that of words and of their order.
 double first_loss(const std::vector<tasks::Measure>& first) {
-    if (has(first, "loss")) return tasks::value_of(first, "loss");
+    for (const char* name : {"loss", "token_loss"})
+        if (has(first, name)) return tasks::value_of(first, name);
     return tasks::value_of(first, "masked_loss") + tasks::value_of(first, "order_loss");
 }
 
@@ -336,7 +337,7 @@ void print(const Forecast& forecast, const run::RunFile& run, const CheckOptions
     for (const std::string& line :
          robust_lines(run, static_cast<std::size_t>(options.peers), vector_bytes))
         peer::say(stdout, "  robust {}\n", line);
-    if (has(forecast.first, "loss")) {
+    if (!forecast.first.empty() && !has(forecast.first, "order_loss")) {
         peer::say(stdout,
                   "  start  loss {:.2f} (knowing nothing: {:.2f})\n",
                   first_loss(forecast.first),

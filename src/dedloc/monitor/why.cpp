@@ -101,15 +101,22 @@ class Adviser {
 
   private:
     void poll() {
-        if (facts_.contributors < 1.5)
-            return finding(step_s_,
-                           "one peer trains alone: nothing is averaged, and more machines make "
-                           "steps shorter (`dedloc invite`)");
+        if (facts_.contributors < 1.5) return say_alone();
         check_averaging();
         check_waiting();
         check_computing();
         check_applying();
         check_failures();
+    }
+    void say_alone() {
+        const bool always = facts_.contributors < 1.05;
+        finding(step_s_,
+                fmt::format("one peer trains alone{}: nothing is averaged{}, and more machines "
+                            "make steps shorter (`dedloc invite`)",
+                            always ? ""
+                                   : fmt::format(" in most steps ({:.1f} peers a step)",
+                                                 facts_.contributors),
+                            always ? "" : " then"));
     }
     bool matters(double seconds) const { return seconds >= share_that_matters * step_s_; }
     void finding(double seconds, std::string text) {

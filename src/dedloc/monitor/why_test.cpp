@@ -180,7 +180,12 @@ TEST(Why, one_alone_and_nothing_at_all_are_told) {
     alone.add(step_of({1, 0, 0, 0.1}, 0, 1));
     const Why why = explain(alone.facts({}));
     ASSERT_EQ(why.findings.size(), 1u);
-    EXPECT_NE(why.findings[0].find("trains alone"), std::string::npos);
+    EXPECT_NE(why.findings[0].find("trains alone:"), std::string::npos);
+    WhyEvents mostly(why_run());
+    for (const std::size_t contributors : {1, 1, 2})
+        mostly.add(step_of({1, 0, 0, 0.1}, 0, contributors));
+    EXPECT_NE(explain(mostly.facts({})).findings[0].find("alone in most steps (1.3 peers"),
+              std::string::npos);
     const Why nothing = explain(WhyEvents(why_run()).facts({}));
     EXPECT_NE(to_text(nothing).find("nothing to explain"), std::string::npos);
     EXPECT_TRUE(nlohmann::json::parse(to_json(nothing))["advice"].empty());
