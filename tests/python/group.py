@@ -34,7 +34,7 @@ def main(run_word: str, directory: str, mode: str = "") -> None:
     hashes = {}
     ended = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
-    # One write: torchrun's ranks are unbuffered and share a pipe, where print() writes a line in two.
+    # One write: ranks are unbuffered and share a pipe, and print() writes a line in two.
     os.write(sys.stdout.fileno(), f"rank {rank} is {os.getpid()}\n".encode())
     while not over:
         inputs = torch.rand(64, 2) * 2 - 1

@@ -1,6 +1,6 @@
-// RunCopy: the run file that a peer keeps in its own folder. By it a folder tells whose it is: a peer
-// of another run would add to the certificates, samples and votes there, take the secret's place and
-// hide the checkpoints.
+// RunCopy: the run file that a peer keeps in its own folder. By it a folder tells whose it is: a
+// peer of another run would add to the certificates, samples and votes there, take the secret's
+// place and hide the checkpoints.
 //
 // Thread: any; blocks for a file.
 
