@@ -107,7 +107,7 @@ std::uint32_t magnitude_bits(float value) {
 // A magnitude that a few more numbers of a chunk reach than are kept of it, guessed from the chunk
 // before on this thread. A wrong guess costs two passes, and changes nothing.
 thread_local std::uint32_t guessed_magnitude = 0;
-constexpr float guess_below = 0.93f;  // of 4,096 normal numbers some 100 reach it, and 64 are kept
+constexpr float guess_below = 0.95f;  // of 4,096 normal numbers some 90 reach it, and 64 are kept
 
 // The places that may be kept: at least as many. Nothing: a number is not finite.
 std::optional<std::size_t> candidates(std::span<const float> values,
@@ -253,8 +253,10 @@ bool read_usual_places(const std::uint8_t* in, Chunk& chunk) {
         word = spread_pairs(pairs);
         std::memcpy(chunk.codes.data() + i, &word, 8);
     }
-    for (std::size_t i = 0; i < sparse_kept; ++i)
-        chunk.places[i] = static_cast<std::uint16_t>(((bits[i] - i) << 6) | lows[i]);
+    for (std::uint16_t i = 0; i < sparse_kept; ++i) {
+        const auto high = static_cast<std::uint16_t>(bits[i] - i);
+        chunk.places[i] = static_cast<std::uint16_t>((high << 6) | lows[i]);
+    }
     return found == sparse_kept;
 }
 
@@ -522,16 +524,31 @@ double sum_of_squares_sparse(ByteView encoded, std::size_t elements_count, float
     return squares;
 }
 
-bool divide_named(std::span<float> x, std::span<const std::uint64_t> named, float divisor) {
-    const FloatEnvironmentGuard guard;
+namespace {
+
+// Returns whether the elements that have a bit are finite after it.
+template <typename Change>
+bool change_named(std::span<float> x, std::span<const std::uint64_t> named, const Change& change) {
     bool finite = true;
     for (std::size_t word = 0; word < named.size(); ++word)
         for (std::uint64_t bits = named[word]; bits != 0; bits &= bits - 1) {
             float& each = x[64 * word + static_cast<std::size_t>(std::countr_zero(bits))];
-            each = each / divisor;
+            each = change(each);
             finite &= magnitude_bits(each) < tensor::infinite_magnitude;
         }
     return finite;
+}
+
+}  // namespace
+
+bool divide_named(std::span<float> x, std::span<const std::uint64_t> named, float divisor) {
+    const FloatEnvironmentGuard guard;
+    int exponent = 0;
+    // Dividing by a power of two is multiplying by its inverse, to the last bit, and takes longer.
+    if (std::frexp(divisor, &exponent) == 0.5f)
+        return change_named(
+            x, named, [inverse = 1.0f / divisor](float each) { return each * inverse; });
+    return change_named(x, named, [divisor](float each) { return each / divisor; });
 }
 
 float largest_magnitude_of_sparse(ByteView encoded) {

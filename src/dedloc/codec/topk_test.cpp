@@ -206,9 +206,13 @@ TEST(TopK, elements_that_are_added_are_named_and_divided) {
     double squares = 0;
     for (const float each : wanted) squares += (double{each} - 1) * (double{each} - 1);
     EXPECT_NEAR(sum_of_squares_sparse(bytes, values.size(), 3.0f) / squares, 1, 1e-5);
-    EXPECT_TRUE(divide_named(sum, named, 7.0f));
-    for (std::size_t i = 0; i < sum.size(); ++i)
-        ASSERT_EQ(sum[i], wanted[i] == 1.0f ? 1.0f : wanted[i] / 7.0f) << i;
+    const std::vector<float> added = sum;
+    for (const float divisor : {7.0f, 16.0f}) {
+        sum = added;
+        EXPECT_TRUE(divide_named(sum, named, divisor));
+        for (std::size_t i = 0; i < sum.size(); ++i)
+            ASSERT_EQ(sum[i], wanted[i] == 1.0f ? 1.0f : wanted[i] / divisor) << i;
+    }
     float* const one = &*std::ranges::find_if(sum, [](float each) { return each != 1.0f; });
     *one = INFINITY;
     EXPECT_FALSE(divide_named(sum, named, 7.0f));

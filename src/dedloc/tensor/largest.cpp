@@ -146,9 +146,16 @@ HWY_NOINLINE std::uint32_t keep_largest(const float* x,
     while (padded % hn::Lanes(di) != 0) words[padded++] = -1;
     const std::int32_t least =
         least_of_largest(words, padded, rank, smallest, std::int64_t{largest} + 1);
-    std::size_t equal_left = rank - count_not_below(words, padded, least + 1);
     std::size_t found = 0;
-    for (std::size_t i = 0; i < count; ++i) {  // no jumps, as nobody could guess them
+    if (count_not_below(words, padded, least) == rank) {
+        for (std::size_t i = 0; i < count; ++i) {  // no jumps, as nobody could guess them
+            places[found] = places[i];
+            found += words[i] >= least ? 1 : 0;
+        }
+        return static_cast<std::uint32_t>(least);
+    }
+    std::size_t equal_left = rank - count_not_below(words, padded, least + 1);
+    for (std::size_t i = 0; i < count; ++i) {
         const bool takes_equal = words[i] == least && equal_left != 0;
         places[found] = places[i];
         found += words[i] > least || takes_equal ? 1 : 0;
