@@ -72,6 +72,42 @@ TEST(RobustSimulation, honest_machines_that_round_otherwise_find_each_other_righ
     }
 }
 
+// Peers hand in the way of their inner steps, which others make again from the certified state.
+TEST(RobustSimulation, of_local_updates_each_liar_of_gradients_ends_in_its_order) {
+    for (const ProtocolLie lie : {ProtocolLie::wrong_gradient,
+                                  ProtocolLie::slight_error,
+                                  ProtocolLie::false_finding,
+                                  ProtocolLie::shifted_part}) {
+        std::uint64_t judged = 0;
+        for (std::uint64_t seed = 4; seed <= 9 && judged == 0; ++seed) {
+            SimulationOptions options = robust_run(seed, lie, 7);
+            make_light_robust(options);
+            const SimulationResult result = simulate(options);
+            EXPECT_FALSE(result.failed()) << outcome_of(lie).name << ": " << in_words(result);
+            EXPECT_EQ(result.honest_ordered, 0u) << outcome_of(lie).name;
+            EXPECT_GT(result.commits, 5u) << outcome_of(lie).name;
+            judged = result.liars_judged;
+        }
+        EXPECT_EQ(judged, 1u) << outcome_of(lie).name;
+    }
+}
+
+// Peers are killed and frozen, come again, and find rounds that were made without them.
+TEST(RobustSimulation, honest_local_updates_are_found_right_under_faults) {
+    std::uint64_t checks = 0;
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+        SimulationOptions options = robust_run(seed, ProtocolLie::none, 6);
+        make_light_robust(options);
+        options.script.reset();  // the seed's own faults
+        const SimulationResult result = simulate(options);
+        EXPECT_FALSE(result.failed()) << seed << ": " << in_words(result);
+        EXPECT_EQ(result.honest_ordered, 0u) << seed;
+        EXPECT_GT(result.faults, 0u) << seed;
+        checks += result.checks;
+    }
+    EXPECT_GT(checks, 50u);
+}
+
 // Each by the lie that it lets through.
 TEST(RobustSimulation, planted_bugs_of_the_rules_are_found) {
     const std::pair<const char*, ProtocolLie> planted[] = {

@@ -37,6 +37,7 @@ class RobustVirtualRun : public testing::Test {
         options.run.robust->tau = 1000;
         options.run.robust->check = 0.5;
         options.run.robust->probation = probation;
+        if (local_batch_ > 0) make_local(options.run);
         options.machines.assign(peers_count, VirtualMachine{});
         options.machines[liar_index].stubborn = stubborn;
         options.steps = steps;
@@ -52,6 +53,16 @@ class RobustVirtualRun : public testing::Test {
         options.on_event = [this](const events::Event& event) { hear(event); };
         auto result = run_virtually(options);
         return result;
+    }
+    // Four inner steps of each peer between two rounds.
+    void make_local(run::RunFile& run) const {
+        run.batch.micro = local_batch_;
+        run.local.emplace();
+        run.local->batch = local_batch_;
+        run.local->optimizer.kind = optim::OptimizerKind::adamw;
+        run.local->optimizer.schedule.peak = 0.01;
+        run.optimizer.momentum = 0;
+        run.optimizer.schedule.peak = 1;
     }
     void hear(const events::Event& event) {
         aborted_ += event.is<events::RoundFailed>();
@@ -71,7 +82,8 @@ class RobustVirtualRun : public testing::Test {
     std::set<PeerId> liar() const { return {told_.machines[liar_index]}; }
 
     OrdersTold told_;
-    std::size_t aborted_ = 0;  // rounds
+    std::uint64_t local_batch_ = 0;  // samples; 0: no local updates
+    std::size_t aborted_ = 0;        // rounds
 };
 
 TEST_F(RobustVirtualRun, honest_peers_are_checked_and_nobody_is_kept_out) {
@@ -111,6 +123,27 @@ TEST_F(RobustVirtualRun, a_peer_that_erred_is_told_and_is_back_when_it_computes_
     EXPECT_EQ(told_.told_themselves, liar());
     EXPECT_EQ(told_.back, liar());
     EXPECT_TRUE(all_weigh_after(*result, 20));
+}
+
+// The liar's inner gradients point the other way: so does what it hands in, by its own steps.
+TEST_F(RobustVirtualRun, of_local_updates_a_wrong_way_is_found_and_its_author_banned) {
+    local_batch_ = 2;
+    const auto result = run({.factor = -1.0f, .from_step = 6, .until_step = 1000}, true, 40);
+    ASSERT_TRUE(result) << result.error().message();
+    EXPECT_EQ(told_.banned, liar());
+    EXPECT_EQ(told_.told_themselves, liar());
+    EXPECT_TRUE(result->identical);
+    EXPECT_EQ(result->steps.back().members, peers_count - 1);
+}
+
+TEST_F(RobustVirtualRun, honest_local_updates_are_checked_and_nobody_is_kept_out) {
+    local_batch_ = 2;
+    const auto result = run({}, false, 16);
+    ASSERT_TRUE(result) << result.error().message();
+    EXPECT_TRUE(told_.banned.empty());
+    EXPECT_TRUE(told_.on_probation.empty());
+    EXPECT_TRUE(result->identical);
+    EXPECT_GT(result->steps.back().samples, 8.0 * (peers_count - 1));
 }
 
 }  // namespace

@@ -33,6 +33,8 @@ std::optional<run::RobustConfig> robust_config(const SimulationOptions& options)
     if (!options.robust) return std::nullopt;
     run::RobustConfig robust;
     robust.check = 0.5;
+    // Machines round what they hand in, not each inner step.
+    if (options.light) robust.tolerance = 2e-3;
     // A key that hits and runs is young.
     const bool long_trusted = options.lie != ProtocolLie::hit_and_run;
     robust.trust_after = long_trusted ? 4 * own_random(options, "trust").below(2) : 32;
@@ -101,6 +103,8 @@ void ScenarioMaker::add_machines() {
         seat.samples_per_s = total / static_cast<double>(count) * speed;
         seat.micro_batch =
             std::max<std::uint64_t>(1, static_cast<std::uint64_t>(seat.samples_per_s * 0.3));
+        // Inner steps end where micro-batches do, and others make them again.
+        if (options_.robust && options_.light) seat.micro_batch = sim_micro_batch;
     }
 }
 

@@ -55,7 +55,7 @@ SimRun make_sim_run(std::uint64_t elements,
     sim.run.averaging.delayed = delayed;
     sim.run.name = "lab";
     sim.run.batch.target = 128;
-    sim.run.batch.micro = 4;
+    sim.run.batch.micro = sim_micro_batch;
     sim.run.averaging.codec = codec;
     sim.run.averaging.part_elements_max =
         codec::is_sparse(codec) ? codec::block_elements(codec) : 96;
@@ -103,10 +103,19 @@ SimPeer::SimPeer(sim::World& world, sim::SimNode& node, Setup setup)
     if (setup_.run.run.local && !setup_.aggregates)
         local_ = std::make_unique<LocalPeer>(
             setup_.run.layout,
-            setup_.run.run.local,
-            [this](consensus::CounterRange samples,
+            setup_.run.run,
+            node_.id(),
+            [this](const PeerId& author,
+                   std::uint64_t step,
+                   consensus::CounterRange samples,
                    std::span<const float> parameters,
-                   std::span<float> sum) { add_gradient(node_.index(), samples, parameters, sum); },
+                   std::span<float> sum) {
+                const std::size_t index = world_.find(author)->index();
+                if (setup_.run.run.robust)
+                    add_spiked(index, samples, step, parameters, sum);
+                else
+                    add_gradient(index, samples, parameters, sum);
+            },
             [this](const std::string& what) {
                 setup_.checkers.violation(node_.name() + ": " + what);
             });
@@ -229,7 +238,7 @@ void SimPeer::compute(double seconds) {
     if (local_)
         local_->compute(samples);
     else if (setup_.run.run.robust)
-        add_spiked(node_.index(), samples, *state_, sum_);
+        add_spiked(node_.index(), samples, state_->step(), replica::parameters_of(*state_), sum_);
     else
         add_gradient(node_.index(), samples, replica::parameters_of(*state_), sum_);
     const train::GradientReport report{.loss_sum = static_cast<double>(setup_.micro_batch)};
@@ -239,11 +248,12 @@ void SimPeer::compute(double seconds) {
 // Now and then gradients are far longer than usual, everybody's.
 void SimPeer::add_spiked(std::size_t author,
                          consensus::CounterRange samples,
-                         const state::Snapshot& state,
+                         std::uint64_t step,
+                         std::span<const float> parameters,
                          std::span<float> sum) const {
     std::vector<float> gradients(sum.size(), 0.0f);
-    add_sample_gradients(author, samples, replica::parameters_of(state), gradients);
-    const float factor = state.step() % spikes_every == spikes_every - 1 ? spike : 1.0f;
+    add_sample_gradients(author, samples, parameters, gradients);
+    const float factor = step % spikes_every == spikes_every - 1 ? spike : 1.0f;
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += factor * gradients[i];
 }
 
@@ -259,30 +269,49 @@ void SimPeer::lie(std::uint64_t samples, std::span<float> sum) const {
     for (float& value : sum) value = lie.direction != 0 ? instead : value * lie.factor;
 }
 
-std::vector<float> SimPeer::computed_again(const validation::CheckJob& job,
-                                           const validation::CheckPiece& piece) {
-    std::vector<float> sum(setup_.run.layout.vector_count(), 0.0f);
-    const sim::SimNode* const author = world_.find(job.author);
-    add_spiked(author->index(), piece.samples, *piece.state, sum);
+validation::CheckResult SimPeer::computed_again(const validation::CheckJob& job) {
+    if (local_) {
+        auto result = local_->again(job);
+        DEDLOC_CHECK(result.has_value());
+        local_->begin_at(*state_);
+        return *std::move(result);
+    }
+    validation::CheckResult result;
+    result.number = job.number;
+    for (const validation::CheckPiece& piece : job.pieces) {
+        std::vector<float>& sum = result.sums.emplace_back(setup_.run.layout.vector_count(), 0.0f);
+        add_spiked(world_.find(job.author)->index(),
+                   piece.samples,
+                   piece.state->step(),
+                   replica::parameters_of(*piece.state),
+                   sum);
+    }
+    return result;
+}
+
+// As this machine rounds, and as it lies.
+void SimPeer::change_finding(const PeerId& of,
+                             const validation::CheckPiece& piece,
+                             std::span<float> sum) {
     add_machine_noise(node_.index(), piece.samples, machine_noise, sum);
-    if (world_.now() >= setup_.lie.from && setup_.lie.accomplices.contains(author->index()))
+    const std::size_t author = world_.find(of)->index();
+    if (world_.now() >= setup_.lie.from && setup_.lie.accomplices.contains(author))
         lie(piece.samples.size(), sum);
-    if (world_.now() < setup_.lie.from || setup_.lie.factor_of_checks == 1) return sum;
+    if (world_.now() < setup_.lie.from || setup_.lie.factor_of_checks == 1) return;
     ++lies_told_;
     for (float& value : sum) value *= setup_.lie.factor_of_checks;
-    return sum;
 }
 
 // In the time that it takes.
 Task<void> SimPeer::check_another() {
     const auto job = co_await collaboration_->take_check();
     if (!job || !*job) co_return;
-    validation::CheckResult result;
-    result.number = (*job)->number;
+    validation::CheckResult result = computed_again(**job);
     double samples = 0;
-    for (const validation::CheckPiece& piece : (*job)->pieces) {
+    for (std::size_t i = 0; i < result.sums.size(); ++i) {
+        const validation::CheckPiece& piece = (*job)->pieces[i];
         samples += static_cast<double>(piece.samples.size());
-        result.sums.push_back(computed_again(**job, piece));
+        change_finding((*job)->author, piece, result.sums[i]);
     }
     if (!setup_.lie.answers_checks && world_.now() >= setup_.lie.from) {
         ++lies_told_;
@@ -331,17 +360,10 @@ Task<void> SimPeer::train() {
 Task<void> SimPeer::hand_in() {
     const consensus::CounterRange samples = driver_->samples();
     const bool ahead = setup_.run.run.averaging.delayed && !collaboration_->stopped();
-    if (setup_.run.run.robust && samples.size() > 0) {
-        add_machine_noise(node_.index(), samples, machine_noise, sum_);
-        if (lies_about_itself()) {
-            ++lies_told_;
-            if (!lied_first_at_) lied_first_at_ = state_->step();
-            lie(samples.size(), sum_);
-        }
-    }
     const train::StepDriver::TakeSums take =
-        [this](std::span<float> sum, std::span<float> /*buffers*/, std::uint64_t count) {
+        [this, samples](std::span<float> sum, std::span<float> /*buffers*/, std::uint64_t count) {
             if (local_) local_->take(sum_, count);
+            if (setup_.run.run.robust) change_sum(samples);
             std::ranges::copy(sum_, sum.begin());
         };
     collab::Contribution contribution = driver_->hand_in(ahead, take, state_->step());
@@ -359,6 +381,15 @@ Task<void> SimPeer::hand_in() {
     take_outcome();
     // A peer that is kept out of the run is told so at once, each time.
     if (refused) co_await node_.clock().sleep_for(poll_pause);
+}
+
+// As this machine rounds, and as it lies.
+void SimPeer::change_sum(consensus::CounterRange samples) {
+    add_machine_noise(node_.index(), samples, machine_noise, sum_);
+    if (!lies_about_itself()) return;
+    ++lies_told_;
+    if (!lied_first_at_) lied_first_at_ = state_->step();
+    lie(samples.size(), sum_);
 }
 
 Task<void> SimPeer::step_beside(collab::Contribution contribution) {

@@ -25,6 +25,8 @@
 
 namespace dedloc::lab {
 
+inline constexpr std::uint64_t sim_micro_batch = 4;  // of the run file
+
 // This part is equal on all peers of a simulated run.
 struct SimRun {
     run::RunFile run = image_run();
@@ -116,12 +118,16 @@ class SimPeer final : public events::EventSink {
     void take_state(std::shared_ptr<const state::Snapshot> state);
     void add_spiked(std::size_t author,
                     consensus::CounterRange samples,
-                    const state::Snapshot& state,
+                    std::uint64_t step,
+                    std::span<const float> parameters,
                     std::span<float> sum) const;
     void compute(double seconds);
     Task<void> check_another();
-    std::vector<float> computed_again(const validation::CheckJob& job,
-                                      const validation::CheckPiece& piece);
+    validation::CheckResult computed_again(const validation::CheckJob& job);
+    void change_finding(const PeerId& of,
+                        const validation::CheckPiece& piece,
+                        std::span<float> sum);
+    void change_sum(consensus::CounterRange samples);
     bool lies_about_itself() const;
     void lie(std::uint64_t samples, std::span<float> sum) const;
 

@@ -30,6 +30,7 @@ constexpr std::uint64_t telling_seeds = 6;
 void make_robust(const SimulateCommand& command, SimulationOptions& options) {
     if (!command.robust) return;
     options.robust = true;
+    if (command.light) make_light_robust(options);
     options.steady = true;
     options.delayed = false;
     options.aggregators = 0;

@@ -423,6 +423,12 @@ void make_light(SimulationOptions& options) {
     std::tie(options.codec, options.fragments) = modes[options.seed % modes.size()];
 }
 
+void make_light_robust(SimulationOptions& options) {
+    options.light = true;
+    options.codec = codec::CodecId::fp32;
+    options.fragments = 1;
+}
+
 SimulationResult simulate(const SimulationOptions& options) {
     Simulation simulation(options);
     return simulation.run();

@@ -109,5 +109,7 @@ SimulationResult simulate(const SimulationOptions& options);
 
 // The options of a seed of `--light`.
 void make_light(SimulationOptions& options);
+// And of `--light --robust`: local updates that others can compute again.
+void make_light_robust(SimulationOptions& options);
 
 }  // namespace dedloc::lab

@@ -46,7 +46,8 @@ Ok VirtualPeer::make(std::vector<std::string> bootstrap, const VirtualLine& gran
         options.role = membership::Role::aggregator;
     } else {
         DEDLOC_TRY(learner_, options_.make_learner(node_.id()));
-        accumulation_ = train::make_accumulation(options_.run.local, *learner_);
+        accumulation_ =
+            train::make_accumulation(options_.run.local, options_.run.is_checked(), *learner_);
         layout_ = options.layout = learner_->layout();
     }
     if (options.bootstrap.empty() && options_.initial) {
@@ -115,7 +116,7 @@ Task<void> VirtualPeer::compute() {
         co_return;
     }
     const auto report = learner_->accumulate(range);
-    if (!report || !report->finite || !accumulation_->added(range.size())) {
+    if (!report || !accumulation_->computed(range.size(), report->finite)) {
         failure_ = report ? "a gradient is not finite" : report.error().message();
         co_return;
     }
@@ -128,14 +129,20 @@ Task<void> VirtualPeer::compute() {
 Task<void> VirtualPeer::check_another() {
     const auto job = co_await collaboration_->take_check();
     if (!job || !*job) co_return;
-    auto result = train::recompute(*learner_, *learner_, **job, options_.run.batch.micro);
+    auto result =
+        train::recompute(*learner_, *learner_, *accumulation_, **job, options_.run.batch.micro);
     if (!result) {
         failure_ = result.error().message();
         co_return;
     }
     double samples = 0;
-    for (const validation::CheckPiece& piece : (*job)->pieces)
+    for (std::size_t i = 0; i < (*job)->pieces.size(); ++i) {
+        const validation::CheckPiece& piece = (*job)->pieces[i];
         samples += static_cast<double>(piece.samples.size());
+        if (options_.falsify_check)
+            options_.falsify_check(
+                node_.id(), (*job)->author, piece.state->step(), piece.samples, result->sums[i]);
+    }
     co_await node_.clock().sleep_for(from_seconds(samples / machine_.samples_per_s));
     (void)co_await collaboration_->checked(*std::move(result));
     start_from(*collaboration_->state());
@@ -153,6 +160,7 @@ Task<void> VirtualPeer::hand_in() {
     const train::StepDriver::TakeSums take =
         [this](std::span<float> sum, std::span<float> buffers, std::uint64_t samples) {
             accumulation_->take(sum, buffers, samples);
+            if (options_.falsify) options_.falsify(node_.id(), step_, driver_->samples(), sum);
         };
     collab::Contribution contribution = driver_->hand_in(ahead, take, step_);
     if (ahead) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,17 @@ struct VirtualRunOptions {
     std::function<Result<std::unique_ptr<train::SampledModel>>(const PeerId&)> make_learner;
     // Everybody grants plans the same, so that all parts are equal; else as much as its line has.
     bool equal_parts = false;
+    // For experiments with peers that err: changes what one hands in of a global step …
+    std::function<void(
+        const PeerId& self, std::uint64_t step, collab::CounterRange samples, std::span<float> sum)>
+        falsify{};
+    // … and what is found that another one had to hand in. Either may be empty.
+    std::function<void(const PeerId& self,
+                       const PeerId& author,
+                       std::uint64_t step,
+                       collab::CounterRange samples,
+                       std::span<float> sum)>
+        falsify_check{};
     std::uint64_t steps = 10;
     Duration latency{10'000'000};  // one way
     // Bytes that a stream may have under way: what is sent later waits behind it at a slow line.

@@ -22,11 +22,11 @@ bool needs_proof(const robust::Order& order) {
            order.kind == robust::OrderKind::probation;
 }
 
-averaging::EvidenceRules rules_of(const run::RobustConfig& robust, const std::string& precision) {
+averaging::EvidenceRules rules_of(const run::RunFile& run) {
     averaging::EvidenceRules rules;
     validation::GradientRules gradients;
-    gradients.tolerance = robust.tolerance_for(precision);
-    gradients.right_needed = static_cast<std::uint32_t>(robust.probation);
+    gradients.tolerance = run::recheck_tolerance(run);
+    gradients.right_needed = static_cast<std::uint32_t>(run.robust->probation);
     validation::add_gradient_rules(rules, gradients);
     return rules;
 }
@@ -45,7 +45,7 @@ class OrderAudit {
                const security::Verifier& verifier)
         : book_(book), evidence_(evidence), verifier_(verifier) {
         if (evidence.run && evidence.run->robust) {
-            rules_ = rules_of(*evidence.run->robust, evidence.run->task.precision);
+            rules_ = rules_of(*evidence.run);
             clip_rule_ = clip_rule_of(*evidence.run->robust);
         }
     }

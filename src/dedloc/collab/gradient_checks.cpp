@@ -9,7 +9,7 @@ validation::ValidatorOptions validator_options(const BackendContext& context,
     const run::RobustConfig& robust = *options.run.robust;
     validation::ValidatorOptions made;
     made.check = robust.check;
-    made.tolerance = robust.tolerance_for(options.run.task.precision);
+    made.tolerance = run::recheck_tolerance(options.run);
     if (context.planted.bugs.loose_tolerance) made.tolerance *= 100;
     if (robust.probation > 0) made.right_needed = static_cast<std::uint32_t>(robust.probation);
     made.rule = rule;
@@ -30,8 +30,6 @@ validation::ValidatorHooks validator_hooks(averaging::Coordinator& engine,
 }
 
 }  // namespace
-
-bool has_checks(const run::RunFile& run) { return run.robust && run.robust->check > 0; }
 
 GradientChecks::GradientChecks(const BackendContext& context,
                                averaging::Coordinator& engine,

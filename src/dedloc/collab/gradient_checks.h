@@ -13,12 +13,9 @@
 
 namespace dedloc::collab {
 
-// Are contributions computed again in this run?
-bool has_checks(const run::RunFile& run);
-
 class GradientChecks {
   public:
-    // In a run that has_checks().
+    // In a run that is_checked().
     GradientChecks(const BackendContext& context,
                    averaging::Coordinator& engine,
                    const averaging::Roster& roster,

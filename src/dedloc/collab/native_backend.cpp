@@ -67,7 +67,7 @@ Result<void> NativeBackend::prepare() {
                                                          context_.options.layout,
                                                          follower_callbacks());
     roster_.is_follower(*follower_);
-    if (has_checks(context_.options.run))
+    if (context_.options.run.is_checked())
         checks_ = std::make_unique<GradientChecks>(context_, *engine_, roster_, orders_);
     return {};
 }

@@ -75,7 +75,7 @@ averaging::RoundOptions round_options(const CollaborationOptions& options, const
         round.reduce_bytes_max = options.reduce_bytes_max;
     if (options.run.robust) {
         set_robust(round, *options.run.robust);
-        round.checks = options.checks_others && options.run.robust->check > 0 &&
+        round.checks = options.checks_others && options.run.is_checked() &&
                        options.role == membership::Role::trainer;
     }
     if (planted.reducer) round.reducer = planted.reducer;
@@ -109,12 +109,12 @@ consensus::ProtectionRules protection_rules(const run::RunFile& run) {
     rules.tau = run.robust->tau;
     rules.weight_cap = run.robust->weight_cap;
     // Time alone proves nothing.
-    if (run.robust->check > 0) rules.trust_after = run.robust->trust_after;
+    if (run.is_checked()) rules.trust_after = run.robust->trust_after;
     return rules;
 }
 
 bool checks_newcomers(const run::RunFile& run) {
-    return run.robust && run.robust->check > 0 && run.robust->probation > 0;
+    return run.is_checked() && run.robust->probation > 0;
 }
 
 std::size_t kept_bytes(const CollaborationOptions& options) {

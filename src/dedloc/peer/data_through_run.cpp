@@ -64,8 +64,7 @@ Ok DataThroughRun::take(events::EventSink& sink) {
 
 void DataThroughRun::hand_over(tasks::TaskOptions& options) const {
     options.shared = text_;
-    const auto& robust = invitation_.run.robust;
-    options.needs_all_data = robust && robust->check > 0;
+    options.needs_all_data = invitation_.run.is_checked();
 }
 
 Ok DataThroughRun::give(const tasks::TrainingTask& task, events::EventSink& sink) {

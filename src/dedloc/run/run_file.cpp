@@ -251,12 +251,34 @@ void check_sparse(const RunFile& run, TomlReader& reader) {
                                     name));
 }
 
+// Others can compute inner steps again, and find what their author did but for rounding.
+void check_local_again(const RunFile& run, TomlReader& reader) {
+    if (run.batch.micro == micro_auto)
+        reader.fail_key("batch.micro",
+                        "[robust] with [local] needs a number for 'batch.micro': inner steps end "
+                        "where micro-batches do, and with \"auto\" every peer cuts them otherwise, "
+                        "so that nobody could compute another's again; write, say, micro = 32");
+    if (run.local->optimizer.kind == optim::OptimizerKind::muon)
+        reader.fail_key("local.optimizer.kind",
+                        "[robust] and inner steps by muon exclude each other: it makes directions "
+                        "that are nothing but rounding as long as all others, so that honest "
+                        "machines differ like liars; write kind = \"adamw\"");
+    if (run.task.precision != "fp32" && run.robust->tolerance <= 0)
+        reader.fail_key("task.precision",
+                        fmt::format("[robust] with [local] and {} needs a 'robust.tolerance' of "
+                                    "your own: nobody has measured how far honest machines differ "
+                                    "after inner steps in it; or write precision = \"fp32\"",
+                                    run.task.precision));
+}
+
 void check_robust(const RunFile& run, TomlReader& reader) {
-    if (run.local)
-        reader.fail_key("robust",
-                        "[robust] and [local] exclude each other: what a peer hands in after steps "
-                        "of its own is no gradient that others could clip to a common length");
-    if (run.averaging.delayed && run.robust->check > 0)
+    if (run.fragments() > 1)
+        reader.fail_key("local.fragments",
+                        "'local.fragments' and [robust] exclude each other: where a fragment's own "
+                        "steps began no round says, so that nobody could compute them again; leave "
+                        "'fragments' away");
+    if (run.local && run.is_checked()) check_local_again(run, reader);
+    if (run.averaging.delayed && run.is_checked())
         reader.fail_key("averaging.delayed",
                         "'averaging.delayed' and checks of gradients exclude each other: gradients "
                         "are computed at a state that rounds do not name; write 'check = 0' into "
@@ -312,6 +334,13 @@ std::string shortened(const std::string& text) {
 std::string_view section_or_none(bool there) { return there ? "a section" : "none"; }
 
 }  // namespace
+
+double recheck_tolerance(const RunFile& run) {
+    if (run.robust && run.robust->tolerance > 0) return run.robust->tolerance;
+    // Ten times what unlike machines differ by (dedloc-lab unlike).
+    if (run.local) return 5e-2;
+    return run.task.precision == "fp32" ? 2e-3 : 2e-2;
+}
 
 void register_run_check(std::string kind, RunCheck check) {
     run_checks().emplace(std::move(kind), std::move(check));

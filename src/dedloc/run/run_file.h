@@ -78,17 +78,13 @@ struct RobustConfig {
     double eps = 1e-6;      // of tau
     double weight_cap = 2;  // times the median weight of a plan
     double check = 0.0625;  // of all contributions are computed again by others
-    // How far a gradient that is computed again may be off, relative; 0: by the precision.
+    // How far a contribution that is computed again may be off, relative; 0: 0.002, in bf16
+    // 0.02, with [local] 0.05.
     double tolerance = 0;
     std::uint64_t probation = 3;  // right contributions before a new key weighs anything
     // Steps in which it then weighs little, and always is checked, until it weighs as others do.
     std::uint64_t trust_after = 32;
     std::string quorum = "byzantine";  // of votes: two thirds, or a "majority"
-
-    double tolerance_for(std::string_view precision) const {
-        if (tolerance > 0) return tolerance;
-        return precision == "fp32" ? 2e-3 : 2e-2;  // ten times what unlike machines differ by
-    }
 };
 
 // Runs that let in by invitation (docs/public-run.md).
@@ -123,7 +119,12 @@ struct RunFile {
     std::uint64_t evaluate_every = 10;    // steps
 
     std::uint64_t fragments() const { return local ? local->fragments : 1; }
+    // Do others compute contributions again?
+    bool is_checked() const { return robust && robust->check > 0; }
 };
+
+// How far a contribution to this robust run may be off what another machine computes, relative.
+double recheck_tolerance(const RunFile& run);
 
 // Errors: bad_input, "demo.toml:7:1: unknown key 'optimzer.kind'; did you mean 'optimizer.kind'?"
 Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name);

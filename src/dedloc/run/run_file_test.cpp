@@ -315,10 +315,19 @@ TEST(RunFile, a_robust_run_checks_gradients_by_its_precision_unless_it_says_othe
     EXPECT_EQ(parsed("name = \"r\"\n[robust]\ntau = \"auto\"\n").robust->tau, tau_auto);
     EXPECT_EQ(run.robust->probation, 3u);
     EXPECT_EQ(run.robust->quorum, "byzantine");
-    EXPECT_EQ(run.robust->tolerance_for("fp32"), 2e-3);
-    EXPECT_EQ(run.robust->tolerance_for("bf16"), 2e-2);
-    EXPECT_EQ(parsed("name = \"r\"\n[robust]\ntolerance = 0.1\n").robust->tolerance_for("bf16"),
-              0.1);
+    EXPECT_EQ(recheck_tolerance(run), 2e-3);
+    RunFile shorter = run;
+    shorter.task.precision = "bf16";
+    EXPECT_EQ(recheck_tolerance(shorter), 2e-2);
+    shorter.robust->tolerance = 0.1;
+    EXPECT_EQ(recheck_tolerance(shorter), 0.1);
+}
+
+TEST(RunFile, a_robust_run_with_local_updates_allows_for_what_inner_steps_make_of_rounding) {
+    RunFile run = parsed("name = \"r\"\n[batch]\nmicro = 32\n[robust]\n[local]\nbatch = 64\n");
+    EXPECT_EQ(recheck_tolerance(run), 5e-2);
+    run.robust->tolerance = 0.01;
+    EXPECT_EQ(recheck_tolerance(run), 0.01);
 }
 
 TEST(RunFile, says_what_is_wrong_with_a_robust_run) {
@@ -332,9 +341,37 @@ TEST(RunFile, says_what_is_wrong_with_a_robust_run) {
     EXPECT_NE(failure("name = \"r\"\n[robust]\ntau = -1\n").find("robust.tau"), std::string::npos);
     EXPECT_NE(failure("name = \"r\"\n[robust]\nreducer = \"median\"\n").find("robust.reducer"),
               std::string::npos);
-    EXPECT_NE(failure("name = \"r\"\n[robust]\n[local]\nbatch = 64\n")
-                  .find("[robust] and [local] exclude each other"),
+}
+
+TEST(RunFile, a_robust_run_takes_local_updates_that_others_can_compute_again) {
+    const std::string steps = "[local]\nbatch = 64\n";
+    const auto with = [&](const std::string& more) { return "name = \"r\"\n[robust]\n" + more; };
+    EXPECT_TRUE(parsed(with("[batch]\nmicro = 32\n" + steps)).is_checked());
+    EXPECT_NE(failure(with("[batch]\nmicro = \"auto\"\n" + steps))
+                  .find("[robust] with [local] needs a number for 'batch.micro'"),
               std::string::npos);
+    EXPECT_NE(failure(with("[batch]\nmicro = 32\n" + steps + "fragments = 4\n"))
+                  .find("'local.fragments' and [robust] exclude each other"),
+              std::string::npos);
+    for (const std::string codec : {"sparse", "low_rank"})
+        EXPECT_NE(
+            failure(with("[batch]\nmicro = 32\n[averaging]\ncodec = \"" + codec + "\"\n" + steps))
+                .find("[robust] and the codec \"" + codec + "\" exclude each other"),
+            std::string::npos);
+    EXPECT_NE(failure(with("[batch]\nmicro = 32\n[averaging]\ndelayed = true\n" + steps))
+                  .find("'averaging.delayed' and checks of gradients exclude each other"),
+              std::string::npos);
+    EXPECT_NE(
+        failure(with("[batch]\nmicro = 32\n" + steps + "[local.optimizer]\nkind = \"muon\"\n"))
+            .find("[robust] and inner steps by muon exclude each other"),
+        std::string::npos);
+    const std::string shorter = "[task]\nprecision = \"bf16\"\n[batch]\nmicro = 32\n" + steps;
+    EXPECT_NE(failure(with(shorter)).find("needs a 'robust.tolerance' of your own"),
+              std::string::npos);
+    EXPECT_EQ(recheck_tolerance(parsed(with("tolerance = 0.1\n" + shorter))), 0.1);
+    // Where nobody computes anything again, peers may keep moments and cut as they like.
+    EXPECT_FALSE(parsed(with("check = 0.0\nprobation = 0\n[batch]\nmicro = \"auto\"\n" + steps))
+                     .is_checked());
 }
 
 // A task's section, as a task declares it.

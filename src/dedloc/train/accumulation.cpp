@@ -45,8 +45,10 @@ void GradientSum::forget() {
 }
 
 std::unique_ptr<Accumulation> make_accumulation(const std::optional<run::LocalConfig>& local,
+                                                bool is_checked,
                                                 Model& model) {
-    if (local) return std::make_unique<LocalUpdates>(model, *local);
+    const InnerMoments moments = is_checked ? InnerMoments::of_one_step : InnerMoments::kept;
+    if (local) return std::make_unique<LocalUpdates>(model, *local, moments);
     return std::make_unique<GradientSum>(model);
 }
 

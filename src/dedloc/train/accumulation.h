@@ -4,7 +4,7 @@
 //
 //   accumulation->begin_at(state);              // nothing is summed up
 //   … a micro-batch's gradients are in the model's sum …
-//   if (!accumulation->added(samples)) …        // nothing came of them: they count as left out
+//   if (!accumulation->computed(samples, finite)) …  // nothing came of them: they are left out
 //   accumulation->take(sum, changes, samples);  // what is handed in
 //   accumulation->move_to(newer);               // a delayed step is made: what was summed stays
 //
@@ -34,6 +34,12 @@ class Accumulation {
     virtual bool added(std::uint64_t samples) = 0;
     // A gradient was not finite, and is not in the sum.
     virtual void left_out() {}
+    // Either, of a micro-batch; its samples count if true.
+    bool computed(std::uint64_t samples, bool finite) {
+        if (finite) return added(samples);
+        left_out();
+        return false;
+    }
     // `samples`: all since the last take().
     virtual void take(std::span<float> sum, std::span<float> changes, std::uint64_t samples) = 0;
     // Forgets what was summed, at the state where it is.
@@ -58,8 +64,9 @@ class GradientSum final : public Accumulation {
     std::vector<float> changes_elsewhere_;
 };
 
-// `local`: the run's [local].
+// `local`: the run's [local]. `is_checked`: others compute contributions again.
 std::unique_ptr<Accumulation> make_accumulation(const std::optional<run::LocalConfig>& local,
+                                                bool is_checked,
                                                 Model& model);
 
 }  // namespace dedloc::train

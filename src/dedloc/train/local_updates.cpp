@@ -1,6 +1,7 @@
 #include "dedloc/train/local_updates.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "dedloc/base/check.h"
@@ -26,10 +27,12 @@ constexpr int not_finite_least =
 
 }  // namespace
 
-LocalUpdates::LocalUpdates(Model& model, run::LocalConfig config)
+LocalUpdates::LocalUpdates(Model& model, run::LocalConfig config, InnerMoments lasting)
     : model_(model),
       config_(std::move(config)),
+      lasting_(lasting),
       layout_(model.layout()),
+      groups_(layout_.parameters),
       buffers_(layout_.buffers_count),
       buffers_change_(layout_.buffers_count),
       gradient_(layout_.parameters_count) {
@@ -40,11 +43,19 @@ LocalUpdates::LocalUpdates(Model& model, run::LocalConfig config)
                 .values);
 }
 
+// Groups are frozen until a global step, whatever number inner steps have.
+void LocalUpdates::is_at(std::uint64_t global_step) {
+    constexpr std::uint64_t always = std::numeric_limits<std::uint64_t>::max();
+    global_step_ = global_step;
+    for (std::size_t i = 0; i < groups_.size(); ++i)
+        groups_[i].frozen_until = global_step < layout_.parameters[i].frozen_until ? always : 0;
+}
+
 void LocalUpdates::begin_at(const state::Snapshot& state) {
     model_.forget_sum();
     const std::span<const float> parameters = replica::parameters_of(state);
     const std::span<const float> buffers = replica::buffers_of(state);
-    global_step_ = state.step();
+    is_at(state.step());
     start_.assign(parameters.begin(), parameters.end());
     here_ = start_;
     start_buffers_.assign(buffers.begin(), buffers.end());
@@ -52,13 +63,14 @@ void LocalUpdates::begin_at(const state::Snapshot& state) {
     since_start_ = 0;
     since_step_ = 0;
     not_finite_in_a_row_ = 0;
+    if (lasting_ == InnerMoments::of_one_step) forget_moments();
     model_.load(here_, buffers_);
 }
 
 void LocalUpdates::move_to(const state::Snapshot& state) {
     const std::span<const float> parameters = replica::parameters_of(state);
     const std::span<const float> buffers = replica::buffers_of(state);
-    global_step_ = state.step();
+    is_at(state.step());
     move(here_, start_, parameters);
     move(buffers_, start_buffers_, buffers);
     if (!is_finite()) forget_inner_steps();
@@ -84,8 +96,7 @@ bool LocalUpdates::inner_step() {
     const auto divisor = static_cast<float>(samples);
     for (float& element : gradient_) element /= divisor;
     const std::vector<std::span<float>> moments(moments_.begin(), moments_.end());
-    optim::step(
-        optimizer_for(samples), layout_.parameters, inner_steps_, here_, gradient_, moments);
+    optim::step(optimizer_for(samples), groups_, inner_steps_, here_, gradient_, moments);
     const bool sound = is_finite();
     if (sound)
         ++inner_steps_;
@@ -112,12 +123,16 @@ bool LocalUpdates::is_finite() const {
            });
 }
 
+void LocalUpdates::forget_moments() {
+    for (std::vector<float>& moment : moments_) std::fill(moment.begin(), moment.end(), 0.0f);
+    inner_steps_ = 0;
+}
+
 // The steps' samples count as computed, and bring nothing.
 void LocalUpdates::forget_inner_steps() {
     here_ = start_;
     buffers_ = start_buffers_;
-    for (std::vector<float>& moment : moments_) std::fill(moment.begin(), moment.end(), 0.0f);
-    inner_steps_ = 0;
+    forget_moments();
 }
 
 // Several in a row lead back to the start; at the start itself there is no other place to go.
@@ -160,6 +175,8 @@ void LocalUpdates::forget() {
     buffers_ = start_buffers_;
     since_step_ = 0;
     since_start_ = 0;
+    not_finite_in_a_row_ = 0;
+    if (lasting_ == InnerMoments::of_one_step) forget_moments();
     model_.load(here_, buffers_);
 }
 

@@ -20,6 +20,10 @@
 // global step to the next, as in the paper. The inner learning rate follows from the global step,
 // so that who comes late has the others'; bias corrections go by the count of own inner steps.
 //
+// In a run whose contributions others compute again (InnerMoments::of_one_step), moments and count
+// begin at zero at every global step, too. So a pseudo-gradient is a function of the state, the
+// sample numbers and the run file: inner steps end where these say.
+//
 // When the global step is due in the middle of an inner batch, its samples are worth what others
 // are: a step on their mean gradient, at the rate × their share of a batch. More than a batch at a
 // time (a loop of one's own with large ones) makes one step, at the rate of a batch.
@@ -28,9 +32,6 @@
 // are finite (a learning rate far too high) leads back to the start, buffers included, and the
 // moments to zero; so do several gradients in a row that are not finite, after inner steps:
 // these have led where the model gives none that are.
-//
-// With this, nobody can recompute a contribution from state and sample numbers alone:
-// docs/few-bytes.md.
 //
 // Source: Douillard et al. 2311.08105, algorithm 1.
 // Cost:   an inner step takes one pass of the optimizer on the CPU, in the caller's thread, and a
@@ -47,10 +48,13 @@
 
 namespace dedloc::train {
 
+// How long the inner optimizer's moments last.
+enum class InnerMoments { kept, of_one_step };
+
 class LocalUpdates final : public Accumulation {
   public:
     // `config` has passed parse_run_file().
-    LocalUpdates(Model& model, run::LocalConfig config);
+    LocalUpdates(Model& model, run::LocalConfig config, InnerMoments lasting = InnerMoments::kept);
 
     void begin_at(const state::Snapshot& state) override;
     void move_to(const state::Snapshot& state) override;
@@ -63,16 +67,20 @@ class LocalUpdates final : public Accumulation {
     std::uint64_t inner_steps() const { return inner_steps_; }
 
   private:
+    void is_at(std::uint64_t global_step);
     bool inner_step();
     optim::OptimizerConfig optimizer_for(std::uint64_t samples) const;
     bool is_finite() const;
+    void forget_moments();
     void forget_inner_steps();
     // The next global step moves this.
     consensus::ElementRange moved() const;
 
     Model& model_;
     run::LocalConfig config_;
+    InnerMoments lasting_;
     run::Layout layout_;
+    std::vector<optim::ParameterGroup> groups_;  // of inner steps at the present global one
     std::uint64_t global_step_ = 0;
     std::vector<float> start_;  // parameters of the global step, and …
     std::vector<float> here_;   // … after the inner steps since they were handed in

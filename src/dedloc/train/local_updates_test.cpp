@@ -416,8 +416,10 @@ TEST(LocalUpdates, of_a_fragment_go_on_beside_its_round) {
 TEST(LocalUpdates, are_there_only_for_runs_that_say_so) {
     Bowl::Seen seen;
     Bowl bowl({0}, seen);
-    EXPECT_EQ(dynamic_cast<LocalUpdates*>(make_accumulation({}, bowl).get()), nullptr);
-    EXPECT_NE(dynamic_cast<LocalUpdates*>(make_accumulation(plain_sgd(0.5), bowl).get()), nullptr);
+    const auto of_gradients = make_accumulation({}, false, bowl);
+    EXPECT_EQ(dynamic_cast<LocalUpdates*>(of_gradients.get()), nullptr);
+    const auto of_steps = make_accumulation(plain_sgd(0.5), false, bowl);
+    EXPECT_NE(dynamic_cast<LocalUpdates*>(of_steps.get()), nullptr);
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ LoopOptions loop_options(const run::RunFile& run) {
     return {.delayed = run.averaging.delayed,
             .norm_max = norm_max_of_one(run.averaging.norm_max, run.batch.target),
             .evaluate_every = run.evaluate_every,
-            .local = run.local};
+            .local = run.local,
+            .is_checked = run.is_checked()};
 }
 
 // Tells the loop's thread once: of the state that a step leads to, or, with nothing, of its end.
@@ -89,7 +90,7 @@ Loop::Loop(runtime::Spawn spawn,
       model_(model),
       samples_(samples),
       options_(std::move(options)),
-      accumulation_(make_accumulation(options_.local, model_)) {
+      accumulation_(make_accumulation(options_.local, options_.is_checked, model_)) {
     if (samples_ != nullptr) samples_->limit_norm(options_.norm_max);
 }
 
@@ -189,7 +190,7 @@ Result<void> Loop::check_another() {
     auto taking = runtime::spawn_future(spawn_, "take a check", collaboration_.take_check());
     const auto job = runtime::wait_for_result(taking);
     if (!job || !*job || is_over() || samples_ == nullptr) return {};
-    if (auto result = recompute(model_, *samples_, **job, micro_batch_)) {
+    if (auto result = recompute(model_, *samples_, *accumulation_, **job, micro_batch_)) {
         for (std::size_t i = 0; options_.falsify_check && i < result->sums.size(); ++i)
             options_.falsify_check(
                 (*job)->author, (*job)->pieces[i].state->step(), result->sums[i]);
@@ -224,8 +225,7 @@ Result<collab::CounterRange> Loop::take_numbers(std::uint64_t count) {
 }
 
 Result<bool> Loop::computed(collab::CounterRange range, GradientReport report, double seconds) {
-    if (!report.finite) accumulation_->left_out();
-    if (report.finite && accumulation_->added(range.size())) {
+    if (accumulation_->computed(range.size(), report.finite)) {
         not_finite_.end_row();
         driver_->computed(range, report, seconds);
         return true;

@@ -58,6 +58,7 @@ struct LoopOptions {
     double norm_max = 0;                      // of one sample's gradient (norm_max_of_one); 0: any
     std::uint64_t evaluate_every = 10;        // run.evaluate_every; 0: never
     std::optional<run::LocalConfig> local{};  // run.local
+    bool is_checked = false;                  // run.is_checked()
     std::string counter_path = "samples";
     Duration disk_tried_again_after = std::chrono::seconds(1);  // a full one, for half a minute
     // For a thread that evaluates. Empty: the loop's own does, if `evaluates_between`.

@@ -3,7 +3,7 @@
 namespace dedloc::train {
 
 Ok check_recomputable(const run::RunFile& run, Samples& samples, const PeerId& self) {
-    if (!run.robust || run.robust->check <= 0) return {};
+    if (!run.is_checked()) return {};
     if (samples.depends_on_micro_batch() && run.batch.micro == run::micro_auto)
         return make_error(ErrorKind::bad_input,
                           "[robust] needs a number for 'batch.micro': gradients of this model "

@@ -2,30 +2,27 @@
 
 #include <algorithm>
 
-#include "dedloc/replica/model_state.h"
-
 namespace dedloc::train {
 namespace {
 
-Result<std::vector<float>> sums_of(Model& model,
+Result<std::vector<float>> sums_of(const run::Layout& layout,
                                    Samples& computing,
+                                   Accumulation& accumulation,
                                    const validation::CheckPiece& piece,
                                    std::uint64_t micro_batch) {
-    const run::Layout layout = model.layout();
     computing.at_step(piece.state->step());
-    model.forget_sum();
-    model.load(replica::parameters_of(*piece.state), replica::buffers_of(*piece.state));
+    accumulation.begin_at(*piece.state);
     std::uint64_t counted = 0;
     const consensus::CounterRange& samples = piece.samples;
     for (std::uint64_t begin = samples.begin; begin < samples.end; begin += micro_batch) {
         const std::uint64_t end = std::min(begin + micro_batch, samples.end);
         DEDLOC_TRY(const GradientReport report, computing.accumulate({begin, end}));
-        if (report.finite) counted += end - begin;
+        if (accumulation.computed(end - begin, report.finite)) counted += end - begin;
     }
     std::vector<float> sums(static_cast<std::size_t>(layout.vector_count()));
     const std::span<float> all(sums);
     const auto parameters = static_cast<std::size_t>(layout.parameters_count);
-    model.take(all.first(parameters), all.subspan(parameters), counted);
+    accumulation.take(all.first(parameters), all.subspan(parameters), counted);
     return sums;
 }
 
@@ -33,14 +30,16 @@ Result<std::vector<float>> sums_of(Model& model,
 
 Result<validation::CheckResult> recompute(Model& model,
                                           Samples& computing,
+                                          Accumulation& accumulation,
                                           const validation::CheckJob& job,
                                           std::uint64_t micro_batch) {
     validation::CheckResult result;
     result.number = job.number;
     DEDLOC_TRY_VOID(computing.compute_as(job.author));
+    const run::Layout layout = model.layout();
     Ok outcome;
     for (const validation::CheckPiece& piece : job.pieces) {
-        auto sums = sums_of(model, computing, piece, micro_batch);
+        auto sums = sums_of(layout, computing, accumulation, piece, micro_batch);
         if (!sums) {
             outcome = std::move(sums).error();
             break;

@@ -62,7 +62,7 @@ Ok check_host(const run::RunFile& run, const LoopCalls& calls) {
             "does not measure that; give it a function that evaluates, or say stop.steps or "
             "stop.samples too");
     }
-    if (!calls.compute && run.robust && run.robust->check > 0) {
+    if (!calls.compute && run.is_checked()) {
         return make_error(
             ErrorKind::unsupported,
             "newcomers of this robust run would never weigh anything: their first contributions "
@@ -258,6 +258,7 @@ Result<void> LoopSession::begin_loop(SessionOptions options) {
                                    *model_,
                                    samples_.get(),
                                    std::move(loop));
+    if (run_.batch.micro != run::micro_auto) loop_->check_in(run_.batch.micro);
     const std::shared_ptr<const state::Snapshot> begun = collaboration().state();
     saver_.begin_at(begun->step());
     DEDLOC_TRY_VOID(loop_->begin());
@@ -298,13 +299,15 @@ Result<void> LoopSession::check_step(std::int64_t samples) const {
                           "says so",
                           run_.batch.target);
     }
-    const bool is_checked = run_.robust && run_.robust->check > 0;
-    if (is_checked && run_.batch.micro != run::micro_auto && count != run_.batch.micro &&
-        model_->layout().buffers_count > 0) {
+    const bool has_buffers = model_->layout().buffers_count > 0;
+    if (run_.is_checked() && run_.batch.micro != run::micro_auto && count != run_.batch.micro &&
+        (has_buffers || run_.local)) {
         return make_error(ErrorKind::bad_input,
-                          "this run is checked, and gradients of this model depend on how samples "
-                          "are cut into micro-batches (it has BatchNorm): step() takes {} samples, "
-                          "as the run file's batch.micro says, not {}",
+                          "this run is checked, and {}: step() takes {} samples, as the run file's "
+                          "batch.micro says, not {}",
+                          run_.local ? "inner steps end where micro-batches do ([local])"
+                                     : "gradients of this model depend on how samples are cut into "
+                                       "micro-batches (it has BatchNorm)",
                           run_.batch.micro,
                           count);
     }

@@ -133,5 +133,24 @@ TEST_F(SessionTest, a_step_that_was_cancelled_is_waited_for_by_the_next_call) {
     EXPECT_FLOAT_EQ(number.value, -0.25f);
 }
 
+// Inner steps end where micro-batches do, and whoever checks cuts them as the run file says.
+TEST_F(SessionTest, a_checked_run_with_local_updates_takes_micro_batches_of_its_size_alone) {
+    Number number;
+    SessionOptions options{.run_file = run_file("[robust]\n[local]\nbatch = 16\n")};
+    options.calls.compute = [&number](const PeerId&, collab::CounterRange) -> Result<double> {
+        number.place();
+        return 0.5;
+    };
+    const auto session = host(number, std::move(options));
+    ASSERT_TRUE(session) << session.error().message();
+    number.place();
+    const auto refused = (*session)->step(session_micro / 2, 1);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind(), ErrorKind::bad_input);
+    EXPECT_NE(refused.error().message().find("step() takes 16 samples"), std::string::npos)
+        << refused.error().message();
+    EXPECT_TRUE((*session)->step(session_micro, 1));
+}
+
 }  // namespace
 }  // namespace dedloc::train
