@@ -26,6 +26,7 @@ constexpr double broken_accuracy = 0.10;                    // of the mean, unde
 constexpr double accuracy_band = 0.03;
 constexpr double lost_by_attack_max = 0.02;
 constexpr double loss_jump_max = 2;
+constexpr double local_loss_jump_max = 3;  // a round is worth several steps
 
 struct BtardJob {
     Attack attack;
@@ -41,7 +42,26 @@ bool is_usual(Attack attack, BtardReducer reducer) {
     return reducer == BtardReducer::mean && (attack == Attack::none || attack == Attack::sign_flip);
 }
 
+// Attacks on what is handed in after inner steps, and both reducers without one.
+std::vector<BtardJob> local_jobs(const BtardCommand& command) {
+    std::vector<BtardJob> jobs{{Attack::none, BtardReducer::mean},
+                               {Attack::none, BtardReducer::robust}};
+    for (const Attack attack : attacks)
+        if (attack != Attack::none && is_on_sums(attack) &&
+            (command.attack.empty() || name_of(attack) == command.attack))
+            jobs.push_back({attack, BtardReducer::robust});
+    return jobs;
+}
+
+bool has_attack(const BtardCommand& command) {
+    return !command.local || command.attack.empty() ||
+           std::ranges::any_of(attacks, [&](Attack attack) {
+               return is_on_sums(attack) && name_of(attack) == command.attack;
+           });
+}
+
 std::vector<BtardJob> jobs_of(const BtardCommand& command) {
+    if (command.local) return local_jobs(command);
     std::vector<BtardJob> jobs;
     const bool usual = command.attack.empty() && command.reducers.empty();
     const auto wanted = [&](BtardReducer reducer) {
@@ -69,8 +89,8 @@ void tell_row(const BtardRow& row, const BtardCommand& command) {
                "most; {:.0f} s\n",
                name_of(row.attack),
                name_of(row.reducer),
-               row.at(200),
-               row.at(300),
+               row.at(command.local ? command.attack_from : 200),
+               row.at(command.local ? command.attack_from : 300),
                row.at(command.steps),
                row.banned,
                row.attackers,
@@ -123,8 +143,18 @@ bool near(const char* what, double value, double wanted) {
     return false;
 }
 
+// Where local updates without attack have two rows, the better one is the clean one.
+double clean_accuracy_of(const std::vector<BtardRow>& rows,
+                         const BtardCommand& command,
+                         const BtardRow& robust) {
+    const BtardRow* const mean = find_row(rows, Attack::none, BtardReducer::mean);
+    const double alone = robust.at(command.steps);
+    return command.local && mean != nullptr ? std::max(alone, mean->at(command.steps)) : alone;
+}
+
 bool baselines_hold(const std::vector<BtardRow>& rows, const BtardCommand& command) {
     bool held = true;
+    if (command.local) return held;  // what they are is compared with
     if (const BtardRow* clean = find_row(rows, Attack::none, BtardReducer::mean)) {
         held &= near("the mean without attack at 200", clean->at(200), clean_accuracy[0]);
         held &= near("the mean without attack at 300", clean->at(300), clean_accuracy[1]);
@@ -151,14 +181,17 @@ bool robust_rows_hold(const std::vector<BtardRow>& rows, const BtardCommand& com
                        row.honest_banned);
             held = false;
         }
-        held &= all_hold("btard",
+        // Attackers that flip labels tell the loss of those.
+        if (!command.local || row.attack != Attack::label_flip)
+            held &=
+                all_hold("btard",
                          {at_most(fmt::format("the loss of a step under {}", name_of(row.attack)),
                                   row.loss_jump,
-                                  loss_jump_max)});
+                                  command.local ? local_loss_jump_max : loss_jump_max)});
         const BtardRow* const clean =
             find_row(rows, Attack::none, BtardReducer::robust, row.of_few);
         if (clean == nullptr) continue;
-        const double lost = clean->at(command.steps) - row.at(command.steps);
+        const double lost = clean_accuracy_of(rows, command, *clean) - row.at(command.steps);
         held &= all_hold("btard",
                          {at_most(fmt::format("accuracy lost under {}", name_of(row.attack)),
                                   lost,
@@ -168,19 +201,23 @@ bool robust_rows_hold(const std::vector<BtardRow>& rows, const BtardCommand& com
 }
 
 nlohmann::ordered_json to_json(const BtardRow& row, const BtardCommand& command) {
-    nlohmann::ordered_json json{{"attack", name_of(row.attack)},
-                                {"reducer", name_of(row.reducer)},
-                                {"accuracy_200", row.at(200)},
-                                {"accuracy_300", row.at(300)},
-                                {"accuracy_end", row.at(command.steps)},
-                                {"trainers", row.of_few ? few_trainers : btard_trainers},
-                                {"attackers", row.attackers},
-                                {"loss_jump", row.loss_jump},
-                                {"banned", row.banned},
-                                {"honest_banned", row.honest_banned},
-                                {"honest_on_probation", row.honest_on_probation}};
+    nlohmann::ordered_json json{{"attack", name_of(row.attack)}, {"reducer", name_of(row.reducer)}};
+    if (command.local) {
+        json["accuracy_before"] = row.at(command.attack_from);
+    } else {
+        json["accuracy_200"] = row.at(200);
+        json["accuracy_300"] = row.at(300);
+    }
+    json["accuracy_end"] = row.at(command.steps);
+    json["trainers"] = row.of_few ? few_trainers : btard_trainers;
+    json["attackers"] = row.attackers;
+    json["loss_jump"] = row.loss_jump;
+    json["banned"] = row.banned;
+    json["honest_banned"] = row.honest_banned;
+    json["honest_on_probation"] = row.honest_on_probation;
     if (row.last_ban) json["last_ban"] = *row.last_ban;
     json["samples"] = row.samples;
+    json["checks"] = row.checks;
     json["bytes"] = row.bytes;
     json["identical"] = row.identical;
     json["seconds"] = row.seconds;
@@ -262,6 +299,12 @@ std::vector<std::string> btard_reducer_names() {
 
 int run_btard(const BtardCommand& command) {
     if (command.albert_mini) return run_btard_albert(command);
+    if (!has_attack(command)) {
+        fmt::print(stderr,
+                   "dedloc: with --local there are the attacks sign_flip, label_flip and "
+                   "constant_direction\n");
+        return exit_bad_input;
+    }
     torch_bridge::set_compute_threads(1);
     const std::string folder = command.data_directory.empty()
                                    ? std::string(tasks::fashion_mnist_directory)

@@ -28,6 +28,53 @@ double length_of(std::span<const float> values) {
     return std::sqrt(squares);
 }
 
+void point_away(std::span<float> sum) {
+    const double length = length_of(sum);
+    Random random(direction_seed);
+    for (float& value : sum) value = static_cast<float>(random.normal());
+    const auto factor = static_cast<float>(direction_factor * length / length_of(sum));
+    for (float& value : sum) value *= factor;
+}
+
+// Attacks that need nothing but the sum.
+void change(Attack attack, std::span<float> sum, float weight) {
+    switch (attack) {
+        case Attack::sign_flip:
+        case Attack::colluding_pair:
+        case Attack::new_keys:
+            for (float& value : sum) value *= flip_factor;
+            return;
+        case Attack::constant_direction:
+            point_away(sum);
+            return;
+        case Attack::fixed_direction:
+            std::ranges::fill(sum, fixed_value * weight);
+            return;
+        default:
+            return;
+    }
+}
+
+void remember(Conspiracy& conspiracy,
+              const PeerId& self,
+              std::uint64_t first,
+              std::span<const float> sum) {
+    auto& sent = conspiracy.sent[self];
+    sent.emplace_back(first, std::vector<float>(sum.begin(), sum.end()));
+    if (sent.size() > sent_kept) sent.pop_front();
+}
+
+// Another attacker's sum is what it should have.
+void find_right(const Conspiracy& conspiracy,
+                const PeerId& author,
+                std::uint64_t first,
+                std::span<float> sum) {
+    const auto sent = conspiracy.sent.find(author);
+    if (sent == conspiracy.sent.end() || !conspiracy.members.contains(author)) return;
+    for (const auto& [begin, vector] : sent->second)
+        if (begin == first) std::ranges::copy(vector, sum.begin());
+}
+
 class Attacker final : public ModelAround {
   public:
     Attacker(std::unique_ptr<train::SampledModel> inside,
@@ -59,47 +106,22 @@ class Attacker final : public ModelAround {
         const std::uint64_t first = first_;
         const std::uint64_t samples = std::exchange(summed_, 0);
         begun_ = false;
+        if (conspiracy_->at_hand_in) return;
         if (author_ == self_) {
             if (samples > 0) attack(sum, samples);
-            remember(first, sum);
+            remember(*conspiracy_, self_, first, sum);
         } else if (conspiracy_->is_active(author_, step_)) {
-            find_right(first, sum);
+            find_right(*conspiracy_, author_, first, sum);
         }
     }
 
   private:
-    void remember(std::uint64_t first, std::span<const float> sum) {
-        auto& sent = conspiracy_->sent[self_];
-        sent.emplace_back(first, std::vector<float>(sum.begin(), sum.end()));
-        if (sent.size() > sent_kept) sent.pop_front();
-    }
-    // Another attacker's sum is what it should have.
-    void find_right(std::uint64_t first, std::span<float> sum) const {
-        const auto sent = conspiracy_->sent.find(author_);
-        if (sent == conspiracy_->sent.end() || !conspiracy_->members.contains(author_)) return;
-        for (const auto& [begin, vector] : sent->second)
-            if (begin == first) std::ranges::copy(vector, sum.begin());
-    }
     void attack(std::span<float> sum, std::uint64_t samples) {
         if (conspiracy_->attack == Attack::delayed) past_.emplace_back(sum.begin(), sum.end());
         if (past_.size() > delay_steps + 1) past_.pop_front();
         if (!conspiracy_->is_active(self_, step_)) return;
         const auto weight = static_cast<float>(samples);
         switch (conspiracy_->attack) {
-            case Attack::none:
-            case Attack::label_flip:
-                return;
-            case Attack::sign_flip:
-            case Attack::colluding_pair:
-            case Attack::new_keys:
-                for (float& value : sum) value *= flip_factor;
-                return;
-            case Attack::constant_direction:
-                point_away(sum);
-                return;
-            case Attack::fixed_direction:
-                std::ranges::fill(sum, fixed_value * weight);
-                return;
             case Attack::delayed:
                 std::ranges::copy(past_.front(), sum.begin());
                 return;
@@ -112,14 +134,10 @@ class Attacker final : public ModelAround {
             case Attack::little_is_enough:
                 send(sum, weight, 1, -little_z);
                 return;
+            default:
+                change(conspiracy_->attack, sum, weight);
+                return;
         }
-    }
-    static void point_away(std::span<float> sum) {
-        const double length = length_of(sum);
-        Random random(direction_seed);
-        for (float& value : sum) value = static_cast<float>(random.normal());
-        const auto factor = static_cast<float>(direction_factor * length / length_of(sum));
-        for (float& value : sum) value *= factor;
     }
     void send(std::span<float> sum, float weight, float of_mean, float of_deviation) {
         look_at_others(sum.size());
@@ -259,6 +277,32 @@ std::unique_ptr<train::SampledModel> make_attacker(std::unique_ptr<train::Sample
                                                    std::shared_ptr<Conspiracy> conspiracy) {
     return std::make_unique<Attacker>(
         std::move(inside), self, std::move(preparation), std::move(conspiracy));
+}
+
+void lie_at_hand_in(Conspiracy& conspiracy,
+                    const PeerId& self,
+                    std::uint64_t step,
+                    collab::CounterRange samples,
+                    std::span<float> sum) {
+    if (!conspiracy.members.contains(self)) return;
+    if (conspiracy.is_active(self, step))
+        change(conspiracy.attack, sum, static_cast<float>(samples.size()));
+    remember(conspiracy, self, samples.begin, sum);
+}
+
+void lie_in_check(const Conspiracy& conspiracy,
+                  const PeerId& self,
+                  const PeerId& author,
+                  std::uint64_t step,
+                  collab::CounterRange samples,
+                  std::span<float> sum) {
+    if (conspiracy.members.contains(self) && conspiracy.is_active(author, step))
+        find_right(conspiracy, author, samples.begin, sum);
+}
+
+bool is_on_sums(Attack attack) {
+    return attack == Attack::none || attack == Attack::sign_flip || attack == Attack::label_flip ||
+           attack == Attack::constant_direction;
 }
 
 std::unique_ptr<train::SampledModel> make_keeper(std::unique_ptr<train::SampledModel> inside,

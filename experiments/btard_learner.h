@@ -55,6 +55,8 @@ struct Conspiracy {
     std::uint64_t from_step = 0;
     std::uint64_t until_step = ~std::uint64_t{0};
     std::set<PeerId> members;
+    // A run with local updates: gradients are right, and what is handed in is not.
+    bool at_hand_in = false;
     // Instead, of those that are given one: from which step until which.
     std::map<PeerId, std::pair<std::uint64_t, std::uint64_t>> own_time{};
 
@@ -95,6 +97,21 @@ std::unique_ptr<train::SampledModel> make_attacker(std::unique_ptr<train::Sample
                                                    const PeerId& self,
                                                    std::shared_ptr<Preparation> preparation,
                                                    std::shared_ptr<Conspiracy> conspiracy);
+
+// In a run with local updates: changes what a member hands in, and what it finds another one to
+// have had to hand in. Attacks that need others' gradients are none here (is_on_sums).
+void lie_at_hand_in(Conspiracy& conspiracy,
+                    const PeerId& self,
+                    std::uint64_t step,
+                    collab::CounterRange samples,
+                    std::span<float> sum);
+void lie_in_check(const Conspiracy& conspiracy,
+                  const PeerId& self,
+                  const PeerId& author,
+                  std::uint64_t step,
+                  collab::CounterRange samples,
+                  std::span<float> sum);
+bool is_on_sums(Attack attack);
 
 // Keeps the parameters at every `every` steps, for who evaluates them afterwards.
 using KeptParameters = std::map<std::uint64_t, std::vector<float>>;

@@ -9,6 +9,7 @@
 #include "dedloc/measure/median.h"
 #include "dedloc/replica/model_state.h"
 
+#include "experiments/image_training.h"
 #include "experiments/median_reducers.h"
 
 namespace dedloc::lab {
@@ -18,6 +19,21 @@ constexpr std::uint64_t mended_after = 30;  // steps since the mistake began
 constexpr std::uint64_t quick_samples = 2000;
 constexpr float mistaken_scale = 0.6f;
 constexpr float mistaken_shift = 0.4f;
+
+// A round after some inner steps of each peer.
+void make_local(const BtardCommand& command, run::RunFile& run) {
+    run.batch.micro = local_batch;
+    run.batch.target = btard_trainers * command.inner_steps * local_batch;
+    run.local.emplace();
+    run.local->batch = local_batch;
+    run.local->optimizer = adamw_over(command.inner_rate, command.steps);
+    run.local->optimizer.kind = optim::optimizer_from_string(command.inner).value();
+    run.optimizer = {};
+    run.optimizer.kind = optim::OptimizerKind::sgd;
+    run.optimizer.momentum = command.outer_momentum;
+    run.optimizer.nesterov = command.outer_momentum > 0;
+    run.optimizer.schedule.peak = command.outer_rate;
+}
 
 run::RunFile run_of(const BtardCommand& command, BtardReducer reducer, bool of_few) {
     run::RunFile run;
@@ -35,6 +51,7 @@ run::RunFile run_of(const BtardCommand& command, BtardReducer reducer, bool of_f
     run.averaging.leave_out_slow = false;
     run.averaging.round_deadline_min = 20s;
     run.evaluate_every = 0;
+    if (command.local) make_local(command, run);
     if (reducer != BtardReducer::robust) return run;
     run.robust.emplace();
     run.robust->tau = command.tau;
@@ -119,6 +136,7 @@ class BtardRun {
         row_.of_few = of_few;
         conspiracy_->attack = attack;
         conspiracy_->from_step = command.attack_from;
+        conspiracy_->at_hand_in = command.local;
         std::vector<std::size_t> others((of_few ? few_trainers : btard_trainers) - 1);
         for (std::size_t i = 0; i < others.size(); ++i) others[i] = i + 1;
         Random random(command.seed);
@@ -134,6 +152,7 @@ class BtardRun {
     void hear(const events::Event& event);
     Ok evaluate();
     void add_machines(VirtualRunOptions& options);
+    void lie_between_steps(VirtualRunOptions& options);
     bool attacks() const { return row_.attack != Attack::none && !command_.mistakes; }
 
     const BtardCommand& command_;
@@ -177,6 +196,7 @@ void BtardRun::hear(const events::Event& event) {
         if (order->about_us) row_.told.insert(event.peer);
     }
     if (event.is<events::OrderEnded>()) back_.insert(event.peer);
+    if (event.is<events::CheckMade>()) ++row_.checks;
     const auto* made = event.as<events::StepMade>();
     if (made != nullptr) jumps_.take(*made, command_.attack_from);
     if (made == nullptr || !command_.mistakes) return;
@@ -206,6 +226,8 @@ void BtardRun::add_machines(VirtualRunOptions& options) {
     VirtualMachine machine;
     machine.line = VirtualLine::both_ways(125e6);
     machine.samples_per_s = (row_.of_few ? samples_of_few : samples_of_each) * 8;
+    if (command_.local)
+        machine.samples_per_s = static_cast<double>(command_.inner_steps * local_batch);
     const bool new_keys = row_.attack == Attack::new_keys;
     options.machines.assign(row_.of_few ? few_trainers - (new_keys ? 1 : 0) : btard_trainers,
                             machine);
@@ -219,6 +241,22 @@ void BtardRun::add_machines(VirtualRunOptions& options) {
     }
 }
 
+void BtardRun::lie_between_steps(VirtualRunOptions& options) {
+    options.falsify = [this](const PeerId& self,
+                             std::uint64_t step,
+                             collab::CounterRange samples,
+                             std::span<float> sum) {
+        lie_at_hand_in(*conspiracy_, self, step, samples, sum);
+    };
+    options.falsify_check = [this](const PeerId& self,
+                                   const PeerId& author,
+                                   std::uint64_t step,
+                                   collab::CounterRange samples,
+                                   std::span<float> sum) {
+        lie_in_check(*conspiracy_, self, author, step, samples, sum);
+    };
+}
+
 Result<BtardRow> BtardRun::run() {
     const auto begun = std::chrono::steady_clock::now();
     VirtualRunOptions options;
@@ -226,6 +264,7 @@ Result<BtardRow> BtardRun::run() {
     options.reducer = baseline(row_.reducer);
     options.make_learner = [this](const PeerId& peer) { return learner(peer); };
     options.on_event = [this](const events::Event& event) { hear(event); };
+    if (command_.local && attacks()) lie_between_steps(options);
     options.steps = command_.steps;
     options.time_max = 24h;
     options.seed = command_.seed;

@@ -22,6 +22,7 @@ inline constexpr std::uint64_t samples_of_few = 24;
 inline constexpr std::uint64_t key_steps = 40;  // that a key is used, of new_keys
 inline constexpr std::uint64_t lies_of_key = 4;
 inline constexpr std::uint64_t looked_at_every = 20;  // steps
+inline constexpr std::uint64_t local_batch = 16;      // samples of an inner step
 
 enum class BtardReducer { mean, robust, median, geometric_median };
 inline constexpr BtardReducer btard_reducers[] = {
@@ -41,6 +42,7 @@ struct BtardRow {
     std::optional<std::uint64_t> last_ban;  // the step
     bool identical = true;
     std::uint64_t samples = 0;  // computed for batches
+    std::uint64_t checks = 0;   // contributions that were computed again
     double bytes = 0;
     // In a run with mistakes: those who were told, by themselves, and when they were back.
     std::set<PeerId> told;

@@ -19,6 +19,7 @@
 #include "experiments/paper_swav.h"
 #include "experiments/swav_mini.h"
 #include "experiments/text_to_image_mini.h"
+#include "experiments/unlike.h"
 #include "tests/process/admission.h"
 #include "tests/process/faults.h"
 #include "tests/process/resume.h"
@@ -49,6 +50,7 @@ struct Commands {
     TextToImageMiniCommand text_to_image_mini;
     SwavMiniCommand swav_mini;
     BtardCommand btard;
+    UnlikeCommand unlike;
 };
 
 void add_faults(CLI::App& lab, FaultsCommand& command, int& code) {
@@ -250,8 +252,20 @@ void add_btard(CLI::App& lab, BtardCommand& command, int& code) {
     btard->add_flag("--albert-mini",
                     command.albert_mini,
                     "a small ALBERT instead, attacked from a checkpoint on");
-    btard->add_option("--steps", command.steps, "global steps")->check(CLI::Range(20, 100'000));
-    btard->add_option("--from", command.attack_from, "the step at which they begin");
+    btard->add_flag("--local", command.local, "with inner steps of each peer between rounds");
+    btard->add_option("--inner-steps", command.inner_steps, "of --local, of each peer a round")
+        ->check(CLI::Range(1, 1000));
+    btard->add_option("--inner", command.inner, "their optimizer")
+        ->check(CLI::IsMember({"sgd", "adamw", "lamb"}));
+    btard->add_option("--inner-rate", command.inner_rate, "its peak")->check(CLI::Range(0.0, 10.0));
+    btard->add_option("--outer-rate", command.outer_rate, "of --local")
+        ->check(CLI::Range(0.0, 10.0));
+    btard->add_option("--outer-momentum", command.outer_momentum, "of --local")
+        ->check(CLI::Range(0.0, 0.999));
+    const CLI::Option* const steps =
+        btard->add_option("--steps", command.steps, "global steps")->check(CLI::Range(20, 100'000));
+    const CLI::Option* const from =
+        btard->add_option("--from", command.attack_from, "the step at which they begin");
     btard->add_option("--rate", command.rate, "SGD's learning rate")->check(CLI::Range(0.0, 10.0));
     btard->add_option("--norm-max", command.norm_max, "an average's length; 0: any")
         ->check(CLI::Range(0.0, 1e6));
@@ -264,7 +278,30 @@ void add_btard(CLI::App& lab, BtardCommand& command, int& code) {
     btard->add_option("--data", command.data_directory, "folder of the data set");
     btard->add_option("--seed", command.seed, "of the run, its network and its attackers");
     btard->add_flag("--json", command.json, json_help);
-    btard->callback([&command, &code] { code = run_btard(command); });
+    btard->callback([&command, &code, steps, from] {
+        if (command.local && steps->count() == 0) command.steps = btard_local_steps;
+        if (command.local && from->count() == 0) command.attack_from = btard_local_from;
+        code = run_btard(command);
+    });
+}
+
+void add_unlike(CLI::App& lab, UnlikeCommand& command, int& code) {
+    CLI::App* unlike = lab.add_subcommand(
+        "unlike", "how far machines are from each other in what a peer hands in");
+    CLI::Option* const save =
+        unlike->add_option("--save", command.save, "a file for another machine");
+    unlike->add_option("--against", command.against, "another machine's file")->excludes(save);
+    unlike->add_flag("--albert", command.albert, "a small ALBERT instead of the demo's network");
+    unlike->add_option("--precision", command.precision, "of the gradients")
+        ->check(CLI::IsMember({"fp32", "bf16"}));
+    unlike->add_option("--threads", command.threads, "that compute")->check(CLI::Range(1, 64));
+    unlike->add_option("--data", command.data_directory, "folder of the data set");
+    unlike->add_flag("--json", command.json, json_help);
+    unlike->callback([&command, &code] {
+        if (command.save.empty() && command.against.empty())
+            throw CLI::RequiredError("--save or --against");
+        code = run_unlike(command);
+    });
 }
 
 void add_local(CLI::App& lab, LocalCommand& command, int& code) {
@@ -420,6 +457,7 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
     add_equivalence(lab, commands->equivalence, code);
     add_delayed(lab, commands->delayed, code);
     add_btard(lab, commands->btard, code);
+    add_unlike(lab, commands->unlike, code);
     add_local(lab, commands->local, code);
     add_fleet(lab, commands->fleet, code);
     add_light(lab, commands->light, code);
