@@ -13,6 +13,7 @@
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/runtime/child_process.h"
+#include "dedloc/runtime/heap.h"
 #include "dedloc/tasks/text_to_image/caption_tokens.h"
 #include "dedloc/tasks/text_to_image/sampler.h"
 #include "dedloc/tasks/text_to_image/text_to_image_model.h"
@@ -38,6 +39,7 @@ constexpr double drawing_seconds = 120;
 constexpr std::int64_t sheet_prompts_count = 16;
 constexpr std::uint32_t sheet_columns = 8;
 constexpr std::uint32_t sheet_enlarged = 4;
+constexpr double compared_guidances[] = {1, 1.5, 2, 3, 4, 6};
 constexpr std::int64_t measured_rows = 512;  // training pictures of the last image_loss
 
 constexpr std::string_view text_to_image_mini_run = R"(
@@ -138,14 +140,14 @@ class Examiner {
     double image_loss(std::int64_t rows_max) const;
     double held_out_loss() const { return mean_image_loss(tokens_->held_out, 1 << 20); }
     double tone() const;
-    // Draws the likeliest pictures for the held-out captions.
-    void draw();
-    torch::Tensor drawn() const { return drawn_; }
+    // Codes of the likeliest pictures for the held-out captions.
+    torch::Tensor draw(double guidance) const;
+    const tasks::TextToImageConfig& sizes() const { return model_->config(); }
     torch::Tensor real_codes() const { return tokens_->held_out.codes.to(torch::kInt64); }
     // The codes are those of pictures for the held-out captions, in their order.
     double figure(const torch::Tensor& codes) const;
     double edges(const torch::Tensor& codes) const;
-    images::Picture sheet() const;
+    images::Picture sheet(const torch::Tensor& codes) const;
     std::vector<std::string> sheet_prompts() const;
 
   private:
@@ -166,7 +168,6 @@ class Examiner {
     torch::Tensor real_;                     // [pictures, numbers]
     std::vector<std::string> real_figures_;  // of them
     double real_edges_ = 0;                  // of those that are held out
-    torch::Tensor drawn_;                    // codes of the held-out captions
 };
 
 Ok Examiner::begin() {
@@ -236,10 +237,11 @@ double Examiner::tone() const {
     return right / static_cast<double>(count);
 }
 
-void Examiner::draw() {
+torch::Tensor Examiner::draw(double guidance) const {
     const torch::NoGradGuard none;
-    drawn_ = tasks::sample_codes(
-        *model_, tokens_->held_out.captions.to(torch::kInt64), {.temperature = 0});
+    return tasks::sample_codes(*model_,
+                               tokens_->held_out.captions.to(torch::kInt64),
+                               {.temperature = 0, .guidance = guidance});
 }
 
 double Examiner::edges(const torch::Tensor& codes) const {
@@ -259,9 +261,9 @@ double Examiner::figure(const torch::Tensor& codes) const {
 }
 
 // Rows of eight: real pictures, and below them the drawn ones.
-images::Picture Examiner::sheet() const {
+images::Picture Examiner::sheet(const torch::Tensor& codes) const {
     std::vector<images::Picture> rows;
-    const auto drawn = tokens_->codec->draw(drawn_);
+    const auto drawn = tokens_->codec->draw(codes);
     for (std::int64_t first = 0; first < sheet_prompts_count; first += sheet_columns) {
         std::vector<images::Picture> below;
         for (std::int64_t i = first; i < first + sheet_columns; ++i) {
@@ -303,6 +305,7 @@ class Training {
         const bool over = step >= command_.steps || seconds() > command_.seconds_max;
         if (step % tell_every == 0 || over) {
             DEDLOC_TRY_VOID(examiner_.load(parameters));
+            parameters_.assign(parameters.begin(), parameters.end());
             const bool whole = !over && step > 0 && step % examine_every == 0;
             fmt::print(stderr,
                        "step {:>4}  {:>4.0f} s  image loss {:.3f}{}\n",
@@ -319,6 +322,7 @@ class Training {
     double seconds() const {
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
     }
+    std::span<const float> parameters() const { return parameters_; }  // when it last told
 
   private:
     static constexpr std::uint64_t tell_every = 50;
@@ -326,6 +330,7 @@ class Training {
     static constexpr std::int64_t told_rows = 128;
     const TextToImageMiniCommand& command_;
     Examiner& examiner_;
+    std::vector<float> parameters_;
     std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
@@ -362,6 +367,8 @@ Result<Trained> train(const TextToImageMiniCommand& command,
         trained.churn = together.done();
     }
     trained.seconds = training.seconds();
+    if (!command.model.empty())
+        DEDLOC_TRY_VOID(task.export_model(training.parameters(), {}, command.model));
     return trained;
 }
 
@@ -371,6 +378,18 @@ Ok write_sheet(const std::string& path, const images::Picture& picture) {
     file.write(reinterpret_cast<const char*>(png.data()), static_cast<std::streamsize>(png.size()));
     if (file.flush()) return {};
     return make_error(ErrorKind::local_fault, "cannot write {}", path);
+}
+
+nlohmann::ordered_json by_guidance(const Examiner& examiner) {
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    for (const double guidance : compared_guidances) {
+        if (!check_guidance(examiner.sizes(), guidance)) continue;
+        const torch::Tensor drawn = examiner.draw(guidance);
+        all.push_back({{"guidance", guidance},
+                       {"figure", examiner.figure(drawn)},
+                       {"edges", examiner.edges(drawn)}});
+    }
+    return all;
 }
 
 Result<nlohmann::ordered_json> learn_emoji(const TextToImageMiniCommand& command,
@@ -392,10 +411,10 @@ Result<nlohmann::ordered_json> learn_emoji(const TextToImageMiniCommand& command
     DEDLOC_TRY(const Trained trained, train(command, run, *task, folder, examiner));
     const double image_loss = examiner.image_loss(measured_rows);
     const double tone = examiner.tone();
-    examiner.draw();
-    const double figure = examiner.figure(examiner.drawn());
-    const double edges = examiner.edges(examiner.drawn());
-    if (!command.sheet.empty()) DEDLOC_TRY_VOID(write_sheet(command.sheet, examiner.sheet()));
+    const torch::Tensor drawn = examiner.draw(examiner.sizes().guidance);
+    const double figure = examiner.figure(drawn);
+    const double edges = examiner.edges(drawn);
+    if (!command.sheet.empty()) DEDLOC_TRY_VOID(write_sheet(command.sheet, examiner.sheet(drawn)));
     const bool held = tone >= tone_bound && figure >= figure_bound && edges >= edges_bound &&
                       image_loss <= image_loss_bound && trained.identical;
     return nlohmann::ordered_json{{"ok", held},
@@ -406,6 +425,7 @@ Result<nlohmann::ordered_json> learn_emoji(const TextToImageMiniCommand& command
                                   {"figure_of_codes", examiner.figure(examiner.real_codes())},
                                   {"edges", edges},
                                   {"edges_of_codes", examiner.edges(examiner.real_codes())},
+                                  {"by_guidance", by_guidance(examiner)},
                                   {"pictures", tokens->train.count()},
                                   {"held_out", tokens->held_out.count()},
                                   {"steps", trained.steps},
@@ -423,6 +443,7 @@ Result<nlohmann::ordered_json> learn_emoji(const TextToImageMiniCommand& command
 int run_text_to_image_mini(const TextToImageMiniCommand& command) {
     const auto folder = TemporaryFolder::make();
     if (!folder) return exit_after(folder.error());
+    runtime::keep_freed_memory();  // as dedloc does
     // The run trains its image codes anew, and leaves nothing in the user's cache.
     ::setenv("XDG_CACHE_HOME", folder->path().c_str(), 1);
     const auto json = learn_emoji(command, folder->path());

@@ -14,9 +14,11 @@
 //   edges          edge energy of the same, over that of the real pictures (picture_edges.h)
 //   figure_of_codes, edges_of_codes
 //                  the same of the held-out pictures' own codes: what the autoencoder leaves
+//   by_guidance    figure and edges of what is drawn with other guidances (1: none)
 //   state_hashes   how many different ones the living peers have in the end: 1
 //
-// --sheet FILE writes 16 held-out prompts: real pictures above, drawn ones below.
+// --sheet FILE writes 16 held-out prompts: real pictures above, drawn ones below. --model FOLDER
+// keeps the model, as `dedloc export` writes it.
 //
 // Cost: ten minutes of two cores, 1.5 GB of memory. Holds when tone >= 0.60, figure >= 0.60,
 // edges >= 0.50, image_loss <= 0.8 and no hash differs. Needs libtorch and the packages of `dedloc
@@ -36,6 +38,7 @@ struct TextToImageMiniCommand {
     double rate = 0.012;  // the learning rate's peak
     bool alone = false;   // in a plain loop instead, to compare
     std::string sheet{};  // PNG file
+    std::string model{};  // folder for the trained model
     bool json = false;
 };
 

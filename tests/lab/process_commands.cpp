@@ -424,6 +424,7 @@ void add_text_to_image_mini(CLI::App& lab, TextToImageMiniCommand& command, int&
     mini->add_option("--seed", command.seed, "of the model and of the image codes");
     mini->add_flag("--alone", command.alone, "in a plain loop instead, to compare");
     mini->add_option("--sheet", command.sheet, "PNG file for 16 held-out prompts");
+    mini->add_option("--model", command.model, "folder for the model, as dedloc export has it");
     mini->add_flag("--json", command.json, json_help);
     mini->callback([&command, &code] { code = run_text_to_image_mini(command); });
 }
