@@ -12,9 +12,9 @@
 // Robust rows run with [robust]: CenteredClip, checks, orders. The mean, the coordinate-wise median
 // and the geometric median are baselines, without any of that.
 //
-// `--local`: a round after four inner steps (AdamW) of each peer, and attacks on what is handed in.
-// The mean without attack is then a run whose inner moments last; clean is the better one of the
-// two without attack.
+// `--local`: a round after four inner steps of each peer, and attacks on what is handed in. The
+// mean without attack is then a run whose inner moments last; clean is the better one of the two
+// without attack.
 //
 // `--mistakes`: no attackers; two peers prepare their pictures otherwise, by mistake, and mend it
 // when they have been told.
@@ -45,8 +45,8 @@ struct BtardCommand {
     std::uint64_t attack_from = 200;
     double rate = 0.01;
     std::uint64_t inner_steps = 4;  // of --local: each peer's, between two rounds
-    std::string inner = "adamw";
-    double inner_rate = 0.003;  // its peak
+    std::string inner = "sgd";
+    double inner_rate = 0.05;  // its peak
     double outer_rate = 0.7;
     double outer_momentum = 0.9;
     double norm_max = 1.5;  // of an average

@@ -3,9 +3,11 @@
 
 #include "dedloc/train/session.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <gtest/gtest.h>
 
 #include "dedloc/train/span_model.h"
@@ -48,7 +50,9 @@ class SessionTest : public testing::Test {
             model->place(values, gradients);
         }
     };
-    Result<std::unique_ptr<LoopSession>> host(Number& number, SessionOptions options) const {
+    Result<std::unique_ptr<LoopSession>> host(Number& number,
+                                              SessionOptions options,
+                                              const std::string& folder = "peer") const {
         auto model = SpanModel::make({{.name = "p",
                                        .count = 1,
                                        .trained = true,
@@ -59,12 +63,23 @@ class SessionTest : public testing::Test {
         const std::int64_t shape[] = {1};
         maker.trained("p", shape);
         maker.begin_buffers();
-        options.directory = directory_ / "peer";
+        options.directory = directory_ / folder;
         options.listen = {"/ip4/127.0.0.1/tcp/0"};
         return LoopSession::join(*std::move(model), maker.finish(), std::move(options));
     }
 
     fs::path directory_;
+};
+
+// Any network thread may tell it.
+class OrdersAndChecks final : public events::EventSink {
+  public:
+    void record(const events::Event& event) override {
+        if (event.is<events::OrderGiven>()) ++orders;
+        if (event.is<events::CheckMade>()) ++checks;
+    }
+    std::atomic<int> orders = 0;
+    std::atomic<int> checks = 0;
 };
 
 TEST_F(SessionTest, trains_what_lies_in_plain_memory_until_the_run_is_over) {
@@ -150,6 +165,48 @@ TEST_F(SessionTest, a_checked_run_with_local_updates_takes_micro_batches_of_its_
     EXPECT_NE(refused.error().message().find("step() takes 16 samples"), std::string::npos)
         << refused.error().message();
     EXPECT_TRUE((*session)->step(session_micro, 1));
+}
+
+// The gradient of a sample is a function of author, number and where the parameter is: after
+// inner steps with momentum, which the host makes again for the newcomer.
+TEST_F(SessionTest, checks_a_newcomers_local_updates) {
+    const auto calls_for = [](Number& number) {
+        LoopCalls calls;
+        calls.compute = [&number](const PeerId& author,
+                                  collab::CounterRange samples) -> Result<double> {
+            number.gradient = number.value / 8 +
+                              static_cast<float>(1 + author.bytes().back() % 4) / 8 +
+                              static_cast<float>(samples.begin % 7) / 8;
+            number.place();
+            return 0.5;
+        };
+        return calls;
+    };
+    const std::string robust = "[robust]\ncheck = 1.0\nprobation = 1\n[local]\nbatch = 16\n";
+    OrdersAndChecks told;
+    Number number;
+    const auto session = host(
+        number,
+        {.run_file = run_file(robust, "steps = 12"), .calls = calls_for(number), .events = &told});
+    ASSERT_TRUE(session) << session.error().message();
+    Number others;
+    const auto newcomer =
+        host(others, {.join = (*session)->join_string(), .calls = calls_for(others)}, "guest");
+    ASSERT_TRUE(newcomer) << newcomer.error().message();
+    const auto train = [](LoopSession& loop, Number& of) {
+        of.place();
+        loop.zero_grad();
+        while (!loop.finished())
+            if (!loop.step(session_micro, 1)) break;
+        (void)loop.leave(10s);
+    };
+    std::future<void> trained = std::async(std::launch::async, [&] { train(**newcomer, others); });
+    train(**session, number);
+    trained.get();
+    EXPECT_GT(told.checks, 0);
+    EXPECT_EQ(told.orders, 0) << "it is found right";
+    EXPECT_EQ((*session)->global_step(), 12u);
+    EXPECT_EQ(number.value, others.value);
 }
 
 }  // namespace
