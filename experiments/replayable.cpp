@@ -7,8 +7,8 @@ namespace {
 std::string_view private_part(const run::RunFile& run) {
     if (run.fragments() > 1)
         return "with local.fragments a contribution has local steps since its fragment was moved, "
-               "several states ago, and moments of its peer's own";
-    if (run.local) return "with [local] a contribution has steps by moments of its peer's own";
+               "several states ago";
+    if (run.local) return "with [local] a contribution is made of its peer's own steps";
     if (run.averaging.is_sparse())
         return "with this averaging.codec a contribution has what its peer had not sent before";
     if (run.averaging.delayed)
