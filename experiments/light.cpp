@@ -82,12 +82,12 @@ Mode fragments_mode(const LightCommand& command, const run::RunFile& run) {
     return mode;
 }
 
-optim::OptimizerConfig sparse_outer(const LightCommand& command) {
+optim::OptimizerConfig sparse_outer(double rate, double momentum) {
     optim::OptimizerConfig optimizer;
     optimizer.kind = optim::OptimizerKind::sgd;
-    optimizer.momentum = command.sparse_outer_momentum;
-    optimizer.nesterov = command.sparse_outer_momentum > 0;
-    optimizer.schedule.peak = command.sparse_outer_rate;
+    optimizer.momentum = momentum;
+    optimizer.nesterov = momentum > 0;
+    optimizer.schedule.peak = rate;
     return optimizer;
 }
 
@@ -96,7 +96,7 @@ Mode sparse_mode(const LightCommand& command, const run::RunFile& run, std::size
     mode.run.local->optimizer.schedule.peak = command.sparse_rate;
     mode.name = trainers == 4 ? "sparse" : fmt::format("sparse_{}", trainers);
     mode.run.averaging.codec = codec::CodecId::sparse;
-    mode.run.optimizer = sparse_outer(command);
+    mode.run.optimizer = sparse_outer(command.sparse_outer_rate, command.sparse_outer_momentum);
     return mode;
 }
 
@@ -237,6 +237,14 @@ round_deadline_min = "60s"
 round_deadline_max = "300s"
 )";
 
+// A straight line from the warm-up on.
+void fall(optim::Schedule& schedule, std::uint64_t steps, double final_fraction) {
+    if (final_fraction == 1) return;
+    schedule.kind = optim::ScheduleKind::linear;
+    schedule.total_steps = steps;
+    schedule.final_fraction = final_fraction;
+}
+
 Mode albert_sync(const LightCommand& command, const run::RunFile& run) {
     // Light rounds count some samples more than asked: a step more for each is enough.
     Mode mode{"albert_sync", run, command.albert_rounds * (command.albert_steps + 1)};
@@ -244,6 +252,7 @@ Mode albert_sync(const LightCommand& command, const run::RunFile& run) {
     mode.samples_per_s = albert_batches_per_s * static_cast<double>(command.albert_batch);
     mode.run.optimizer.schedule.peak = command.albert_rate;
     mode.run.optimizer.schedule.warmup_steps = mode.steps / 16;
+    fall(mode.run.optimizer.schedule, mode.steps, command.albert_final);
     // A step is over here before others' statuses tell how far they are, and each peer would begin
     // further batches: with this target a round has one of each.
     mode.run.batch.micro = command.albert_batch;
@@ -262,9 +271,9 @@ Mode albert_light(const LightCommand& command, const run::RunFile& run) {
     mode.run.local->optimizer = mode.run.optimizer;
     mode.run.local->optimizer.schedule.peak = command.albert_inner_rate;
     mode.run.local->optimizer.schedule.warmup_steps = 1;
+    fall(mode.run.local->optimizer.schedule, mode.steps, command.albert_final);
     mode.run.averaging.codec = codec::CodecId::sparse;
-    mode.run.optimizer = sparse_outer(command);
-    mode.run.optimizer.schedule.peak = command.albert_outer_rate;
+    mode.run.optimizer = sparse_outer(command.albert_outer_rate, command.albert_outer_momentum);
     return mode;
 }
 

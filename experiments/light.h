@@ -48,9 +48,11 @@ struct LightCommand {
     std::uint64_t albert_batch = 2;    // samples of one step of one peer: small, for many rounds
     double albert_rate = 0.003;        // LAMB's peak, synchronous
     double albert_inner_rate = 0.002;  // and that between rounds,
-    double albert_outer_rate = 1.4;    // whose outer rate this is
-    std::string only;                  // the mode to run; empty: all
-    std::string plot;                  // an SVG file of accuracy over bytes; empty: none
+    double albert_outer_rate = 1.4;    // whose outer rate this is,
+    double albert_outer_momentum = 0.3;
+    double albert_final = 1;  // both inner rates fall in a straight line to this share of them
+    std::string only;         // the mode to run; empty: all
+    std::string plot;         // an SVG file of accuracy over bytes; empty: none
     std::string data_directory;
     std::uint64_t seed = 1;
     bool json = false;

@@ -370,6 +370,12 @@ void add_light(CLI::App& lab, LightCommand& command, int& code) {
     light->add_option("--albert-rate", command.albert_rate, "LAMB's, synchronous");
     light->add_option("--albert-inner-rate", command.albert_inner_rate, "and between rounds");
     light->add_option("--albert-outer-rate", command.albert_outer_rate, "of its light run");
+    light->add_option("--albert-outer-momentum", command.albert_outer_momentum, "likewise")
+        ->check(CLI::Range(0.0, 0.99));
+    light
+        ->add_option(
+            "--albert-final", command.albert_final, "of both inner rates, their share at the end")
+        ->check(CLI::Range(0.0, 1.0));
     light->add_option("--albert-batch", command.albert_batch, "samples of one step of one peer")
         ->check(CLI::Range(2, 256));
     light->add_option("--only", command.only, "one mode: sync, local, sparse, sparse_16, …");
