@@ -3,7 +3,7 @@
 // Everybody computes the same estimate from the same statuses: what the others have accumulated at
 // our step, each extrapolated by its own measured speed for a bounded time.
 //
-// Thread: refresh() the network thread; the rest any.
+// Thread: refresh() the network thread, report_speed() the trainer's; the rest any.
 
 #pragma once
 #include <atomic>
@@ -42,8 +42,16 @@ class BatchProgress {
     double own_share() const;
 
   private:
+    struct Measured {
+        double samples = 0;
+        double seconds = 0;
+        int micro_batches = 0;
+    };
+    void smooth(const Measured& measured);
+
     double target_;
     double age_max_;  // seconds; claims are not extrapolated any further
+    Measured measured_;  // since samples_per_s_ was smoothed last
     std::atomic<double> samples_per_s_{0};
     std::atomic<double> micro_batch_s_{0};
     std::atomic<double> others_samples_{0};

@@ -55,6 +55,14 @@ TEST(BatchProgress, is_full_when_it_will_be_as_near_to_the_target_as_it_can) {
     EXPECT_TRUE(progress.is_full(950, told_at));
 }
 
+// Nine of ten micro-batches take 5 ms, and every tenth waits 400 ms for the processor.
+TEST(BatchProgress, short_micro_batches_on_a_busy_machine_are_worth_what_they_take_together) {
+    BatchProgress progress(1000, 1s);
+    for (int i = 0; i < 300; ++i) progress.report_speed(64, i % 10 == 9 ? 0.4 : 0.005);
+    EXPECT_NEAR(progress.samples_per_s(), 640 / 0.445, 100);
+    EXPECT_DOUBLE_EQ(progress.micro_batch_s(), 0.02);
+}
+
 TEST(BatchProgress, one_long_gap_does_not_make_a_peer_slow) {
     BatchProgress progress(1000, 1s);
     progress.report_speed(100, 1);
