@@ -73,6 +73,7 @@ void add_faults(CLI::App& lab, FaultsCommand& command, int& code) {
         ->add_option(
             "--bad", command.bad, "no faults: one peer of a robust run lies, until it is out")
         ->check(CLI::IsMember(std::vector<std::string>{"sign_flip", "collude"}));
+    faults->add_flag("--local", command.local, "with --bad: inner steps between rounds");
     faults->add_option("--peers", command.peers, "with --bad: how many")->check(CLI::Range(4, 16));
     faults->add_option("--program", command.program, "the dedloc to start (default: this one)");
     faults->add_option("--dir", command.directory, "folder for the peers' files, kept");

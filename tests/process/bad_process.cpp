@@ -37,6 +37,14 @@ check = 0.5
 probation = 1
 trust_after = 4
 )";
+constexpr const char* local_updates = R"(
+[local]
+batch = 2
+[local.optimizer]
+kind = "adamw"
+[local.schedule]
+peak = 0.01
+)";
 constexpr const char* usual_checks = R"(
 [robust]
 )";
@@ -148,7 +156,8 @@ class BadProcessRun {
         std::filesystem::create_directories(folder_, error);
         const std::string path = folder_ + "/run.toml";
         std::ofstream(path) << bowl_run_text(bad_bowl)
-                            << (liars_count_ > 1 ? usual_checks : quick_checks);
+                            << (liars_count_ > 1 ? usual_checks : quick_checks)
+                            << (command_.local ? local_updates : "");
         if (!start_one({"host", path}, "peer-1")) return false;
         const bool hosted = wait_for(liar_begin_timeout_s, "the host gave no join string", [this] {
             return !honest_.front()->join_string().empty();

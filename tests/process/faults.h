@@ -42,6 +42,7 @@ struct FaultsCommand {
     // In a robust run one of `peers` lies ("sign_flip"), or two ("collude"), and nothing else
     // happens (bad_process.h).
     std::string bad;
+    bool local = false;  // with `bad`: peers make inner steps between rounds
     int peers = 6;
     bool json = false;
 };
