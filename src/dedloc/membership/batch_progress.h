@@ -50,7 +50,7 @@ class BatchProgress {
     void smooth(const Measured& measured);
 
     double target_;
-    double age_max_;  // seconds; claims are not extrapolated any further
+    double age_max_;     // seconds; claims are not extrapolated any further
     Measured measured_;  // since samples_per_s_ was smoothed last
     std::atomic<double> samples_per_s_{0};
     std::atomic<double> micro_batch_s_{0};
