@@ -289,6 +289,13 @@ Result<run::RunFile> mini_run(const TextToImageMiniCommand& command) {
     run.task.seed = command.seed;
     run.optimizer.schedule.peak = command.rate;
     run.optimizer.schedule.total_steps = command.steps;
+    DEDLOC_TRY(auto sizes, tasks::text_to_image_sizes(run.task));
+    sizes.text_length = static_cast<std::int64_t>(command.words);
+    sizes.caption_drop = command.caption_drop;
+    sizes.code_noise = command.code_noise;
+    sizes.guidance = command.guidance;
+    run.task.set_section(run::section_from(tasks::text_to_image_section_name, sizes));
+    DEDLOC_TRY_VOID(tasks::text_to_image_sizes(run.task));
     return run;
 }
 
@@ -398,6 +405,9 @@ Result<nlohmann::ordered_json> learn_emoji(const TextToImageMiniCommand& command
     const std::string data = folder + "/emoji";
     std::error_code status;
     fs::create_directories(data, status);
+    if (!command.model.empty() && !fs::is_directory(command.model) &&
+        !fs::create_directories(command.model, status))
+        return make_error(ErrorKind::local_fault, "cannot make the folder {}", command.model);
     DEDLOC_TRY(auto lines, draw_emoji(data));
     DEDLOC_TRY(run::RunFile run, mini_run(command));
     const tasks::TaskOptions options{.device = "cpu", .threads_count = 1, .data_directory = data};

@@ -35,7 +35,11 @@ struct TextToImageMiniCommand {
     std::uint64_t steps = 480;  // global steps of 64 samples
     double seconds_max = 480;   // of the training; then what there is is measured
     std::uint64_t seed = 1;
-    double rate = 0.012;  // the learning rate's peak
+    double rate = 0.012;      // the learning rate's peak
+    std::uint64_t words = 8;  // of a caption; the longest has 11
+    double caption_drop = 0;  // text_to_image.caption_drop, code_noise and guidance
+    double code_noise = 0;
+    double guidance = 1;
     bool alone = false;   // in a plain loop instead, to compare
     std::string sheet{};  // PNG file
     std::string model{};  // folder for the trained model
