@@ -118,6 +118,8 @@ def default_text(default: str) -> str:
         return '"auto"'
     if text == "undecided_hash":
         return '"none"'
+    if text == "codec::gather_max_usual":
+        return "16"
     if shift := re.match(r"1u << (\d+)$", text):
         return str(1 << int(shift[1]))
     if "::" in text:

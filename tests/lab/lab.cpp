@@ -31,9 +31,12 @@
 namespace dedloc::lab {
 namespace {
 
+// The codecs that a run may choose.
 std::vector<std::string> codec_names() {
     std::vector<std::string> names;
-    for (const codec::CodecId id : codec::all_codecs()) names.emplace_back(codec::to_string(id));
+    for (const codec::CodecId id : codec::all_codecs())
+        if (codec::codec_from_string(codec::to_string(id)))
+            names.emplace_back(codec::to_string(id));
     return names;
 }
 

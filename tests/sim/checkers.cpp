@@ -159,7 +159,7 @@ void Checkers::check_averages(const Link& link) {
             return;
         }
         if (codec::is_sparse(codec_)) {
-            if (!is_gathered(link, p)) return;
+            if (plan.sum_codec != 0 ? !is_sum(link, p) : !is_gathered(link, p)) return;
             ++averages_checked_;
             continue;
         }
@@ -218,28 +218,72 @@ std::vector<float> Checkers::pending_of(const PeerId& peer,
     return pending;
 }
 
+// Returns what a peer has not sent after a step that has its contribution `last`, as member `i`.
+std::vector<float> Checkers::unsent_after(const Link& link,
+                                          std::size_t i,
+                                          const Frozen& last) const {
+    std::vector<float> unsent = last.before;
+    for (std::size_t p = 0; p < link.decision.parts.size(); ++p) {
+        const consensus::FinishedPart& part = link.decision.parts[p];
+        const ElementRange range = link.plan->parts[p].range();
+        const bool is_in = part.includes(i);
+        std::optional<Sum> own;
+        if (link.plan->sum_codec != 0 && part.owner == i) own = sum_of(link, p);
+        for (std::uint64_t k = range.offset; k < range.end(); ++k) {
+            if (own)
+                unsent[k] = is_in ? own->left_out[k - range.offset]
+                                  : unsent[k] + own->left_out[k - range.offset];
+            else if (is_in)
+                unsent[k] = last.pending[k] - last.sent[k];
+        }
+    }
+    return unsent;
+}
+
+// A leader may have to add for the others in steps, from `from` on, to which it brings nothing: is
+// that all between `unsent` and `next`?
+bool Checkers::is_owner_alone_between(const PeerId& peer,
+                                      std::vector<float> unsent,
+                                      std::uint64_t from,
+                                      const std::vector<float>& next) const {
+    std::map<std::uint64_t, const Link*> links;
+    for (const auto& [digest, link] : book_.links())
+        if (link.plan && link.plan->sum_codec != 0 && link.decision.instance.step >= from)
+            links.emplace(link.decision.instance.step, &link);
+    for (const auto& [step, link] : links) {
+        if (unsent == next) return true;
+        for (std::size_t p = 0; p < link->decision.parts.size(); ++p) {
+            const consensus::PlanMember& owner = link->plan->members[link->decision.parts[p].owner];
+            if (owner.peer != peer || !owner.input.is_empty()) continue;
+            const auto own = sum_of(*link, p);
+            const ElementRange range = link->plan->parts[p].range();
+            for (std::uint64_t k = range.offset; own && k < range.end(); ++k)
+                unsent[k] += own->left_out[k - range.offset];
+        }
+    }
+    return unsent == next;
+}
+
 // A step is decided between two contributions: what it took of the first is sent, the rest is not.
 void Checkers::check_unsent(const PeerId& peer, const Frozen& last, const Frozen& next) {
     if (last.process != next.process || last.forgotten != next.forgotten) return;
-    const auto is = [&](const std::vector<float>& expected) { return expected == next.before; };
     bool decided = false;
     for (const auto& [digest, link] : book_.links()) {
         if (!link.plan) continue;
         for (std::size_t i = 0; i < link.plan->members.size(); ++i) {
             if (link.plan->members[i].peer != peer || link.plan->members[i].input != last.input)
                 continue;
-            std::vector<float> expected = last.before;
-            for (std::size_t p = 0; p < link.decision.parts.size(); ++p) {
-                if (!link.decision.parts[p].includes(i)) continue;
-                decided = true;
-                const ElementRange range = link.plan->parts[p].range();
-                for (std::uint64_t k = range.offset; k < range.end(); ++k)
-                    expected[k] = last.pending[k] - last.sent[k];
-            }
-            if (is(expected)) return;
+            decided = decided || std::ranges::any_of(link.decision.parts, [i](const auto& part) {
+                          return part.includes(i);
+                      });
+            if (is_owner_alone_between(peer,
+                                       unsent_after(link, i, last),
+                                       link.decision.instance.step + 1,
+                                       next.before))
+                return;
         }
     }
-    if (!decided && is(last.before)) return;
+    if (!decided && is_owner_alone_between(peer, last.before, 0, next.before)) return;
     violation(
         fmt::format("what {} has not sent before samples [{}, {}) is not what the "
                     "certificates left of [{}, {})",
@@ -289,6 +333,53 @@ bool Checkers::is_gathered(const Link& link, std::size_t p) {
     if (security::hash_list(*gathered) == header.digest) return true;
     violation(fmt::format(
         "{}: part {} is not what the certificate says is in it", describe(link.decision), p));
+    return false;
+}
+
+// An owner adds what came in member order, and of its own all there is. Nothing: the certificate
+// names what somebody never handed in.
+std::optional<Checkers::Sum> Checkers::sum_of(const Link& link, std::size_t p) const {
+    const RoundPlan& plan = *link.plan;
+    const consensus::FinishedPart& header = link.decision.parts[p];
+    const ElementRange range = plan.parts[p].range();
+    std::vector<float> sum(range.count, 0.0f);
+    std::vector<std::uint64_t> weight(range.count, 0);
+    for (std::size_t i = 0; i < plan.members.size(); ++i) {
+        if (!header.includes(i)) continue;
+        const Frozen* frozen = find_frozen(plan.members[i]);
+        if (frozen == nullptr) return std::nullopt;
+        const std::vector<float>& brought = i == header.owner ? frozen->pending : frozen->sent;
+        for (std::size_t e = 0; e < range.count; ++e) {
+            sum[e] += brought[range.offset + e];
+            weight[e] += frozen->input.fresh.size();
+        }
+        for (const ElementRange& carried :
+             consensus::intersect(frozen->input.carried_ranges, range))
+            for (std::uint64_t k = carried.offset; k < carried.end(); ++k)
+                weight[k - range.offset] += frozen->input.carried.size();
+    }
+    std::vector<float> mean(range.count, 0.0f);
+    for (std::size_t e = 0; e < range.count; ++e)
+        if (weight[e] > 0) mean[e] = sum[e] / static_cast<float>(weight[e]);
+    const auto codec = static_cast<codec::CodecId>(plan.sum_codec);
+    Sum result{codec::encode(codec, mean), std::move(sum)};
+    DEDLOC_CHECK(codec::decode(codec, result.encoded, mean), "our own bytes");
+    for (std::size_t e = 0; e < range.count; ++e) {
+        const float sent = mean[e] * static_cast<float>(weight[e]);
+        result.left_out[e] = result.left_out[e] - sent;
+    }
+    return result;
+}
+
+bool Checkers::is_sum(const Link& link, std::size_t p) {
+    const auto sum = sum_of(link, p);
+    if (sum && security::hash_list(sum->encoded) == link.decision.parts[p].digest) {
+        ++averages_of_sums_;
+        return true;
+    }
+    violation(fmt::format("{}: part {} is not the sum of what the certificate says is in it",
+                          describe(link.decision),
+                          p));
     return false;
 }
 

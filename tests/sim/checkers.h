@@ -101,6 +101,7 @@ class Checkers {
     double samples_judged() const { return samples_judged_; }
     std::uint64_t averages_checked() const { return averages_checked_; }
     std::uint64_t averages_of_grids() const { return averages_of_grids_; }  // among them
+    std::uint64_t averages_of_sums() const { return averages_of_sums_; }    // likewise
 
   private:
     struct StateSeen {
@@ -122,7 +123,19 @@ class Checkers {
                                   const consensus::MemberInput& input,
                                   std::span<const float> unsent) const;
     void check_unsent(const PeerId& peer, const Frozen& last, const Frozen& next);
+    std::vector<float> unsent_after(const Link& link, std::size_t member, const Frozen& last) const;
+    bool is_owner_alone_between(const PeerId& peer,
+                                std::vector<float> unsent,
+                                std::uint64_t from,
+                                const std::vector<float>& next) const;
     bool is_gathered(const Link& link, std::size_t part);
+    // An owner's sum of sparse contributions, and its average.
+    struct Sum {
+        Bytes encoded;
+        std::vector<float> left_out;
+    };
+    std::optional<Sum> sum_of(const Link& link, std::size_t part) const;
+    bool is_sum(const Link& link, std::size_t part);
     // `moved_from`: where what the step moves begins.
     const HandedIn* find(const PeerId& peer,
                          consensus::CounterRange samples,
@@ -162,6 +175,7 @@ class Checkers {
     double samples_judged_ = 0;
     std::uint64_t averages_checked_ = 0;
     std::uint64_t averages_of_grids_ = 0;
+    std::uint64_t averages_of_sums_ = 0;
 };
 
 }  // namespace dedloc::lab

@@ -18,6 +18,7 @@ constexpr Named planted_bugs[] = {
     {"count_twice", &PlantedBugs::count_twice},
     {"sum_by_arrival", &PlantedBugs::sum_by_arrival},
     {"lose_unsent", &PlantedBugs::lose_unsent},
+    {"lose_left_out", &PlantedBugs::lose_left_out},
     {"stale_overlap", &PlantedBugs::stale_overlap},
     {"vote_without_memory", &PlantedBugs::vote_without_memory},
     {"early_draw", &PlantedBugs::early_draw},

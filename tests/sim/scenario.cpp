@@ -27,6 +27,12 @@ std::size_t group_max_of(const SimulationOptions& options) {
     return options.group_max.value_or(grid ? 2 + random.below(3) : beyond_all);
 }
 
+std::uint64_t gather_max_of(const SimulationOptions& options) {
+    Random random = own_random(options, "sums");
+    const bool few = codec::sum_codec(options.codec).has_value() && random.chance(0.5);
+    return options.gather_max.value_or(few ? 3 : codec::gather_max_usual);
+}
+
 // [robust] of a run in which half of all contributions are computed again. In every second one a
 // newcomer weighs nothing before one of its own was.
 std::optional<run::RobustConfig> robust_config(const SimulationOptions& options) {
@@ -255,6 +261,7 @@ SimRun run_of(const SimulationOptions& options) {
                               options.codec,
                               robust_config(options));
     run.run.averaging.leave_out_slow = options.leave_out_slow;
+    run.run.averaging.gather_max = gather_max_of(options);
     if (options.light) make_local(run.run);
     if (options.fragments > 1) run.run.local->fragments = options.fragments;
     return run;

@@ -81,6 +81,7 @@ SeedResult seed_result(const SimulationResult& result) {
     seed.faults = result.faults;
     seed.averages = result.averages_checked;
     seed.averages_of_grids = result.averages_of_grids;
+    seed.averages_of_sums = result.averages_of_sums;
     seed.aggregators = result.aggregators;
     seed.parts_of_aggregators = result.parts_of_aggregators;
     seed.left_out = result.left_out;

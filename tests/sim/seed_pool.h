@@ -26,7 +26,7 @@ struct SeedResult {
     std::uint64_t peers = 0, commits = 0, aborts = 0, branches = 0, faults = 0, averages = 0;
     std::uint64_t messages = 0, trace = 0, extinct = 0;
     std::uint64_t aggregators = 0, parts_of_aggregators = 0, delayed = 0, samples_ahead = 0;
-    std::uint64_t averages_of_grids = 0, left_out = 0;
+    std::uint64_t averages_of_grids = 0, averages_of_sums = 0, left_out = 0;
     std::uint64_t liars_judged = 0, honest_ordered = 0, peer_steps = 0, checks = 0;
     double judged = 0, gap = 0, recovered = 0;
     std::uint64_t histories = 1, too_slow = 0;     // `lab enumerate`: with those of second faults
@@ -51,6 +51,7 @@ inline constexpr SeedCount seed_counts[] = {
     {"faults", "faults", &SeedResult::faults},
     {"averages", "averages_checked", &SeedResult::averages},
     {"averages_of_grids", "averages_of_grids", &SeedResult::averages_of_grids, false},
+    {"averages_of_sums", "averages_of_sums", &SeedResult::averages_of_sums, false},
     {"aggregators", "aggregators", &SeedResult::aggregators, false},
     {"parts_of_aggregators", "parts_of_aggregators", &SeedResult::parts_of_aggregators, false},
     {"left_out", "left_out", &SeedResult::left_out, false},

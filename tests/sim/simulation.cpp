@@ -385,6 +385,7 @@ void Simulation::sum_up() {
     result_.branches = checkers_.book().branches();
     result_.averages_checked = checkers_.averages_checked();
     result_.averages_of_grids = checkers_.averages_of_grids();
+    result_.averages_of_sums = checkers_.averages_of_sums();
     result_.samples_judged = checkers_.samples_judged();
     result_.samples_lost = checkers_.samples_lost();
     result_.samples_expired = checkers_.samples_expired();

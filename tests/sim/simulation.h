@@ -45,6 +45,8 @@ struct SimulationOptions {
     // averaging.group_max: more peers than that average in a grid. Default: 2 to 4 in a quarter of
     // the seeds, else more than there are peers.
     std::optional<std::size_t> group_max;
+    // averaging.gather_max. Default: 3 in half of the seeds with the codec sparse, else the usual.
+    std::optional<std::uint64_t> gather_max;
     // [local], mostly delayed: pseudo-gradients of steps of each peer's own, in a sparse codec or
     // in so many fragments.
     bool light = false;
@@ -85,6 +87,7 @@ struct SimulationResult {
     std::uint64_t left_out = 0;              // contributions that certified plans did without
     bool delayed = false;
     std::uint64_t averages_of_grids = 0;  // certified, and checked
+    std::uint64_t averages_of_sums = 0;   // of sparse contributions; likewise
     std::uint64_t liars_judged = 0;       // of robust runs: those that ended in the rules' order
     std::uint64_t honest_ordered = 0;     // who were banned, eliminated or put on probation
     std::uint64_t peer_steps = 0;         // contributions of honest peers in commits

@@ -47,6 +47,7 @@ SimulationOptions options_of(std::uint64_t seed, const Configure& configure) {
 struct Totals {
     std::uint64_t averages = 0;
     std::uint64_t of_grids = 0;
+    std::uint64_t of_sums = 0;
     std::uint64_t left_out = 0;
     std::uint64_t ahead = 0;
 };
@@ -57,6 +58,7 @@ Totals expect_no_violations(std::uint64_t first, std::uint64_t seeds, const Conf
         const SimulationResult result = expect_no_violation(options_of(seed, configure));
         totals.averages += result.averages_checked;
         totals.of_grids += result.averages_of_grids;
+        totals.of_sums += result.averages_of_sums;
         totals.left_out += result.left_out;
         totals.ahead += result.samples_ahead;
     }
@@ -161,6 +163,23 @@ TEST(Simulation, a_sparse_codec_keeps_all_promises_under_faults) {
     const Totals totals = expect_no_violations(
         170000000, 10, [](SimulationOptions& options) { options.codec = codec::CodecId::sparse; });
     EXPECT_GT(totals.averages, 300u);
+}
+
+// ... and when owners add them and keep what they leave out, killed and frozen as everybody.
+void add_from_four_on(SimulationOptions& options) {
+    options.codec = codec::CodecId::sparse;
+    options.gather_max = 3;
+    options.peers_max = 10;
+}
+
+TEST(Simulation, sums_of_sparse_contributions_keep_all_promises_under_faults) {
+    const Totals totals = expect_no_violations(200000000, 10, add_from_four_on);
+    EXPECT_GT(totals.of_sums, 200u);
+}
+
+TEST(Simulation, planted_mistakes_of_sparse_sums_are_found) {
+    for (const char* name : {"lose_left_out", "count_twice"})
+        EXPECT_TRUE(is_found(name, 10, add_from_four_on)) << name;
 }
 
 // ... and when what travels is no choice of numbers but products of vectors.

@@ -91,13 +91,20 @@ class ExchangePeer final : public TestPeer {
 
     std::shared_ptr<Exchange> begin(const consensus::RoundPlan& plan,
                                     std::shared_ptr<const RoundInput> input) {
-        exchange = exchanges_.begin(plan, Digest{}, std::move(input));
+        exchange = begin_as(plan, Digest{}, std::move(input));
         return exchange;
+    }
+    std::shared_ptr<Exchange> begin_as(const consensus::RoundPlan& plan,
+                                       const Digest& digest,
+                                       std::shared_ptr<const RoundInput> input) {
+        return exchanges_.begin(plan, digest, std::move(input));
     }
     Task<void> stop() {
         co_await handlers_.stop();
         co_await exchanges_.stop();
     }
+    const KeptRests& rests() const { return exchanges_.state().rests; }
+    void forget_inputs() { exchanges_.forget_inputs(); }
     ReduceMemory memory() const { return exchanges_.state().memory; }
     // The whole average as this member holds it; empty if anything is missing.
     Bytes average() const {

@@ -9,12 +9,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dedloc/allreduce/failed_owners.h"
 #include "dedloc/allreduce/part_store.h"
 #include "dedloc/allreduce/reducer.h"
+#include "dedloc/allreduce/sparse_sums.h"
 #include "dedloc/base/token_bucket.h"
 #include "dedloc/codec/chooser.h"
 #include "dedloc/codec/codec.h"
@@ -47,6 +49,8 @@ struct TransferOptions {
     double norm_max = 0;  // of the mean gradient in a bounded part of a contribution; 0: any
     // How parts are reduced; null: by the mean (mean_reducer.h).
     std::shared_ptr<const Reducer> reducer{};
+    // With more contributors than this, sparse contributions are added (sparse_sums.h).
+    std::size_t gather_max = codec::gather_max_usual;
     // Contributions are committed to, and owners keep what they reduced until the step is decided,
     // so that each reduction can be proved.
     bool proves = false;
@@ -70,6 +74,11 @@ struct TransferOptions {
     bool adds_up() const { return !reducer || reducer->adds_up(); }
     // Where contributions are not added on the way (gathered.h), nobody collects them either.
     bool may_have_grids() const { return adds_up() && !codec::is_sparse(codec); }
+    // In which owners send on sums of the contributions of so many; none: they do not.
+    std::optional<codec::CodecId> sum_codec(std::size_t contributors) const {
+        return codec::adds_sums(codec, contributors, gather_max) ? codec::sum_codec(codec)
+                                                                 : std::nullopt;
+    }
     std::uint32_t reducer_number() const { return reducer ? reducer->number() : mean_number; }
 };
 
@@ -119,6 +128,7 @@ struct TransferState {
     // Members that weigh nothing may let the others wait in a few exchanges, and then in two a
     // minute. Identities cost nothing.
     TokenBucket waits_for_weightless{8, 1.0 / 30};
+    KeptRests rests{};
     // Have we, as an owner, refused some of what we brought last?
     bool own_refused = false;
 };

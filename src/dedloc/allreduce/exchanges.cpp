@@ -170,6 +170,7 @@ void Exchanges::forget_inputs() {
     for (auto& [digest, exchange] : exchanges_)
         if (exchange->plan().previous != environment_.open_step().previous)
             exchange->forget_input();
+    state_.rests.keep_only(environment_.open_step().previous);
 }
 
 void Exchanges::peer_gone(const PeerId& peer) {

@@ -41,7 +41,7 @@ class Exchanges {
     Task<void> serve(std::unique_ptr<p2p::MessageStream> stream);
     void peer_gone(const PeerId& peer);
     // Sends nothing more under plans for a step that is decided: our contribution, a vector, is
-    // freed.
+    // freed, and what we left out of sums.
     void forget_inputs();
     Task<void> stop();
 

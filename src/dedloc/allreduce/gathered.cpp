@@ -103,7 +103,7 @@ Ok decode_gathered(const consensus::RoundPlan& plan,
 }  // namespace
 
 bool is_gathered(const consensus::RoundPlan& plan, std::uint32_t part) {
-    return codec::is_sparse(codec_of(plan, part));
+    return codec::is_sparse(codec_of(plan, part)) && plan.sum_codec == 0;
 }
 
 SharedBytes gather(const consensus::RoundPlan& plan,
@@ -120,18 +120,21 @@ SharedBytes gather(const consensus::RoundPlan& plan,
 bool is_average_size(const consensus::RoundPlan& plan,
                      const consensus::FinishedPart& header,
                      std::size_t bytes) {
-    const std::size_t each = contribution_size(plan, header.part);
-    if (!is_gathered(plan, header.part)) return bytes == each;
-    return bytes == bitmap_size(plan) + each * count_before(header.included, plan.members.size());
+    if (!is_gathered(plan, header.part))
+        return bytes == codec::encoded_size(average_codec_of(plan, header.part),
+                                            part_count(plan, header.part));
+    return bytes == bitmap_size(plan) + contribution_size(plan, header.part) *
+                                            count_before(header.included, plan.members.size());
 }
 
 bool is_sound_average(const consensus::RoundPlan& plan,
                       const consensus::FinishedPart& header,
                       ByteView encoded) {
     const std::uint32_t part = header.part;
-    const codec::CodecId codec = codec_of(plan, part);
     if (!is_gathered(plan, part))
-        return is_sound_average(codec, encoded, part_count(plan, part), header.digest);
+        return is_sound_average(
+            average_codec_of(plan, part), encoded, part_count(plan, part), header.digest);
+    const codec::CodecId codec = codec_of(plan, part);
     const auto contributions = contributions_in(plan, part, encoded);
     if (!contributions || security::hash_list(encoded) != header.digest ||
         !std::ranges::equal(encoded.first(bitmap_size(plan)), header.included))
@@ -147,9 +150,10 @@ Ok decode_average(const consensus::RoundPlan& plan,
                   std::uint32_t part,
                   ByteView encoded,
                   std::span<float> out) {
-    DEDLOC_TRY(const codec::CodecId codec,
-               codec::codec_from_number(plan.codec_of(plan.parts[part])));
+    DEDLOC_TRY_VOID(codec::codec_from_number(plan.codec_of(plan.parts[part])));
     if (is_gathered(plan, part)) return decode_gathered(plan, part, encoded, out);
+    DEDLOC_TRY(const codec::CodecId codec,
+               codec::codec_from_number(static_cast<std::uint64_t>(average_codec_of(plan, part))));
     DEDLOC_TRY_VOID(codec::decode(codec, encoded, out));
     if (tensor::all_finite(out)) return {};
     return not_finite(part);

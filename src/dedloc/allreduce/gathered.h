@@ -1,7 +1,7 @@
 // Gathered averages: of a part in a codec that holds a little of a vector (codec::is_sparse) the
-// owner adds nothing. It passes on what came, and every peer adds the contributions by itself, in
-// member order: a sum is less sparse, or of a higher rank, than what is in it, and encoded anew it
-// would lose what nobody keeps.
+// owner adds nothing, where contributors are few (sparse_sums.h). It passes on what came, and every
+// peer adds the contributions by itself, in member order: a sum is less sparse, or of a higher
+// rank, than what is in it, and encoded anew it would lose what nobody keeps.
 //
 //   average    bitmap of who is in it (as FinishedPart::included) ‖ their encoded contributions, in
 //              member order

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dedloc/allreduce/gathered.h"
+#include "dedloc/allreduce/sparse_sums.h"
 #include "dedloc/allreduce/weight_divider.h"
 #include "dedloc/codec/topk.h"
 #include "dedloc/security/hash_list.h"
@@ -21,6 +22,11 @@ using Piece = std::array<float, piece_elements>;
 float power_of_two(int exponent) { return std::ldexp(1.0f, exponent); }
 
 bool is_sum(const PartInput& input) { return !input.members.empty(); }
+
+// There are no grids of sparse contributions.
+bool is_owners(const consensus::RoundPlan& plan, std::uint32_t part, const PartInput& input) {
+    return is_sum(input) && sums_sparsely(plan, part);
+}
 
 codec::CodecId codec_of(const consensus::RoundPlan& plan,
                         std::uint32_t part,
@@ -139,7 +145,8 @@ const char* refusal(const consensus::RoundPlan& plan,
                        count,
                        factor_of(plan, part, input) * share))
         return "its contribution has numbers that are not finite, or far beyond all use";
-    if (norm_max <= 0) return nullptr;
+    // With its own an owner brings what it has left out of everybody's.
+    if (norm_max <= 0 || is_owners(plan, part, input)) return nullptr;
     const double squares = sum_of_squares(plan, part, input);
     const double length = norm_max * samples_of(plan, input);
     return squares > length * length
@@ -165,6 +172,35 @@ std::vector<PartInput> accepted(const consensus::RoundPlan& plan,
 
 enum class Wanted { average, sum };
 
+// LeftOver collects what the encoding of a part's mean leaves out of its sum.
+class LeftOver {
+  public:
+    LeftOver(std::vector<WeightSegment> weights, std::size_t count)
+        : multiplier_(std::move(weights)), rest_(std::make_shared<std::vector<float>>(count)) {}
+
+    // Pieces in order: first the sum, then the bytes of its mean.
+    void next_sum(std::span<const float> sum) {
+        piece_ = std::span(*rest_).subspan(done_, sum.size());
+        done_ += sum.size();
+        std::ranges::copy(sum, piece_.begin());
+    }
+    void next_encoded(codec::CodecId codec, ByteView encoded) {
+        Piece memory;
+        const std::span<float> sent = std::span(memory).first(piece_.size());
+        std::ranges::fill(sent, 0.0f);
+        codec::accumulate_verified(codec, encoded, 1.0f, sent);
+        multiplier_.multiply_next(sent);
+        tensor::add_weighted(piece_, sent, -1.0f);
+    }
+    std::shared_ptr<const std::vector<float>> rest() const { return rest_; }
+
+  private:
+    WeightDivider multiplier_;
+    std::shared_ptr<std::vector<float>> rest_;
+    std::span<float> piece_;
+    std::size_t done_ = 0;
+};
+
 // Adds up what is wanted of these inputs; `check` sees the sums on the way.
 void add_up(const consensus::RoundPlan& plan,
             std::uint32_t part,
@@ -173,11 +209,13 @@ void add_up(const consensus::RoundPlan& plan,
             SumCheck& check,
             ReducedPart& result) {
     const bool averages = wanted == Wanted::average;
-    const auto codec = averages ? allreduce::codec_of(plan, part) : codec::CodecId::fp32;
+    const auto codec = averages ? average_codec_of(plan, part) : codec::CodecId::fp32;
     const auto count = static_cast<std::size_t>(plan.parts[part].count);
     result.included = members_of(plan, inputs);
-    WeightDivider divider(
-        total_weights(weights_of(plan, result.included), plan.parts[part].range()));
+    const auto weights = total_weights(weights_of(plan, result.included), plan.parts[part].range());
+    WeightDivider divider(weights);
+    std::optional<LeftOver> left_over;
+    if (averages && sums_sparsely(plan, part)) left_over.emplace(weights, count);
     auto [shared, out] = SharedBytes::for_overwrite(codec::encoded_size(codec, count));
     std::span<std::uint8_t> rest = out;
     for_each_piece(count, [&](std::size_t first, std::size_t piece_count) {
@@ -185,13 +223,16 @@ void add_up(const consensus::RoundPlan& plan,
         const std::span<float> sum = std::span(memory).first(piece_count);
         add_all(plan, part, inputs, first, sum);
         check.look_at(sum);
+        if (left_over) left_over->next_sum(sum);
         if (averages) divider.divide_next(sum);
         const auto encoded = rest.first(codec::encoded_size(codec, piece_count));
         codec::encode_into(codec, sum, encoded);
+        if (left_over) left_over->next_encoded(codec, encoded);
         rest = rest.subspan(encoded.size());
     });
     result.encoded = std::move(shared);
     if (averages) result.digest = security::hash_list(*result.encoded);
+    result.left_out = left_over ? left_over->rest() : nullptr;
 }
 
 // Reduces all inputs, or those that may be added if the sum shows that something is wrong.

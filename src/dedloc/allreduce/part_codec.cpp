@@ -11,6 +11,12 @@ codec::CodecId codec_of(const consensus::RoundPlan& plan, std::uint32_t part) {
     return static_cast<codec::CodecId>(plan.codec_of(plan.parts[part]));
 }
 
+codec::CodecId average_codec_of(const consensus::RoundPlan& plan, std::uint32_t part) {
+    const codec::CodecId codec = codec_of(plan, part);
+    if (plan.sum_codec == 0 || !codec::is_sparse(codec)) return codec;
+    return static_cast<codec::CodecId>(plan.sum_codec);
+}
+
 int scale_exponent(codec::CodecId codec, const consensus::MemberInput& input) {
     return codec == codec::CodecId::fp32 ? 0 : scale_exponent(input);
 }

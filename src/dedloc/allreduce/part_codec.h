@@ -21,6 +21,9 @@ namespace dedloc::allreduce {
 // The codec of a part of a plan that check_plan() has passed.
 codec::CodecId codec_of(const consensus::RoundPlan& plan, std::uint32_t part);
 
+// The codec of its average: another one where owners add sparse contributions (sparse_sums.h).
+codec::CodecId average_codec_of(const consensus::RoundPlan& plan, std::uint32_t part);
+
 // The exponent of the sums of a contribution with this input; 0 for fp32.
 int scale_exponent(codec::CodecId codec, const consensus::MemberInput& input);
 

@@ -5,6 +5,7 @@
 #include "dedloc/allreduce/messages.h"
 #include "dedloc/allreduce/own_commitment.h"
 #include "dedloc/allreduce/part_codec.h"
+#include "dedloc/allreduce/sparse_sums.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/wire/message.h"
 
@@ -12,6 +13,13 @@ namespace dedloc::allreduce {
 namespace {
 
 constexpr Duration room_look = 50ms;
+
+// Our own in a sum that we send on sparsely: nothing is left out of it before.
+PartInput owners_input(const Transfer& transfer, std::uint32_t part) {
+    PartInput own{*transfer.me, own_whole(transfer, part), consensus::no_members(transfer.plan)};
+    base::set_bit(own.members, *transfer.me);
+    return own;
+}
 
 Error bad_contribution(const char* why) {
     return make_error(ErrorKind::peer_broke_protocol, "a part of its contribution {}", why);
@@ -82,14 +90,18 @@ Reduction& PartOwner::open_reduction(std::uint32_t part, std::uint32_t repair) {
 Task<void> PartOwner::contribute_own(std::vector<std::uint32_t> parts, std::uint32_t repair) {
     if (transfer_.commits()) co_await transfer_.committed_event.wait();
     for (const std::uint32_t part : parts) {
-        SharedBytes encoded;
-        if (const auto committed = transfer_.committed)
-            encoded = committed->encoded[part];
-        else if (transfer_.contributes && transfer_.input)
-            encoded = co_await encode_own(transfer_, part);
+        PartInput own{*transfer_.me, {}};
+        if (const auto committed = transfer_.committed) {
+            own.encoded = committed->encoded[part];
+        } else if (transfer_.contributes && transfer_.input) {
+            if (sums_sparsely(transfer_.plan, part))
+                own = owners_input(transfer_, part);
+            else
+                own.encoded = co_await encode_own(transfer_, part);
+        }
         Reduction& reduction = *reductions_.at({repair, part});
-        if (encoded && !reduction.closed && reduction.waiting.contains(*transfer_.me)) {
-            reduction.inputs[*transfer_.me] = {*transfer_.me, std::move(encoded)};
+        if (own.encoded && !reduction.closed && reduction.waiting.contains(*transfer_.me)) {
+            reduction.inputs[*transfer_.me] = std::move(own);
             reduction.arrival.push_back(*transfer_.me);
         }
         reduction.waiting.erase(*transfer_.me);
@@ -212,6 +224,8 @@ void PartOwner::finish(Reduction& reduction, ReducedPart reduced) {
     if (environment_.options.proves)
         header.commitments = kept_.commitments_of(header.included, transfer_.plan);
     header.signature = environment_.signer.sign(consensus::part_domain, header.signed_bytes());
+    if (reduced.left_out)
+        transfer_.state.rests.put(transfer_.plan.previous, header, std::move(reduced.left_out));
     reduction.encoded = std::move(reduced.encoded);
     reduction.done->set();
     collector_.keep(header, reduction.encoded);

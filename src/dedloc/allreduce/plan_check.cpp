@@ -52,6 +52,24 @@ Ok check_parts(const consensus::RoundPlan& plan, const TransferOptions& options)
     return position == moved.end() ? Ok() : bad_plan("its parts do not cover the vector");
 }
 
+// Sparse contributions of many are added by owners that bring something themselves: with that they
+// send what they leave out.
+Ok check_sums(const consensus::RoundPlan& plan, const TransferOptions& options) {
+    if (plan.sum_codec == 0) return {};
+    const auto brings = [&](std::uint32_t member) {
+        return member < plan.members.size() && !plan.members[member].input.is_empty();
+    };
+    std::size_t contributors = 0;
+    for (std::uint32_t i = 0; i < plan.members.size(); ++i) contributors += brings(i) ? 1 : 0;
+    const auto codec = options.sum_codec(contributors);
+    if (!codec || static_cast<std::uint32_t>(*codec) != plan.sum_codec)
+        return bad_plan("the codec of its sums");
+    const auto owns = [&](const consensus::PlanPart& part) { return brings(part.owner); };
+    return std::ranges::all_of(plan.parts, owns) && std::ranges::all_of(plan.standby, brings)
+               ? Ok()
+               : bad_plan("an owner of sparse sums brings nothing");
+}
+
 }  // namespace
 
 Ok check_plan(const consensus::RoundPlan& plan, const TransferOptions& options) {
@@ -80,6 +98,7 @@ Ok check_plan(const consensus::RoundPlan& plan, const TransferOptions& options) 
     DEDLOC_TRY_VOID(check_parts(plan, options));
     for (const std::uint32_t standby : plan.standby)
         if (standby >= plan.members.size()) return bad_plan("a standby owner is no member");
+    DEDLOC_TRY_VOID(check_sums(plan, options));
     DEDLOC_TRY_VOID(check_grid(plan));
     const auto round_max = std::chrono::ceil<std::chrono::milliseconds>(options.deadline_max);
     if (plan.round_ms == 0 || plan.reduce_ms > plan.round_ms || plan.predicted_ms > plan.round_ms ||
@@ -96,6 +115,7 @@ Task<bool> is_sound(runtime::Workers& workers,
     // A worker may outlive the plan: it takes what it reads of it.
     consensus::RoundPlan of_part;
     of_part.codec = plan.codec;
+    of_part.sum_codec = plan.sum_codec;
     of_part.parts = {plan.parts[header.part]};
     if (is_gathered(plan, header.part)) of_part.members = plan.members;
     header.part = 0;

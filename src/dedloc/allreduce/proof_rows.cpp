@@ -42,6 +42,7 @@ double squared_error(codec::CodecId codec, double squared_length, std::size_t el
             return squared_length * std::ldexp(1.0, -16);
         case codec::CodecId::blockwise8:
         case codec::CodecId::sparse:  // robust runs refuse them
+        case codec::CodecId::sparse_sum:
         case codec::CodecId::low_rank:
             break;
     }

@@ -4,6 +4,7 @@
 
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "dedloc/base/shared_bytes.h"
@@ -14,7 +15,9 @@ namespace dedloc::allreduce {
 struct PartInput {
     std::uint32_t member = 0;  // who sends it
     SharedBytes encoded;
-    Bytes members{};  // of a sum (sum_part): who is in it; empty: a contribution of the member
+    // Names who is in what is not scaled, in fp32 (sum_part, sparse_sums.h). Empty: `encoded` is a
+    // contribution of the member, as it travels.
+    Bytes members{};
 };
 
 struct RefusedInput {
@@ -27,6 +30,8 @@ struct ReducedPart {
     SharedBytes encoded;
     Digest digest;
     std::vector<RefusedInput> refused;
+    // Holds what the encoding leaves out of the sum, where the owner keeps it (sparse_sums.h).
+    std::shared_ptr<const std::vector<float>> left_out{};
 };
 
 inline constexpr std::uint32_t mean_number = 0;

@@ -12,6 +12,12 @@ struct Encoded {
     bool clipped = false;
 };
 
+std::span<const float> own_sum(const Transfer& transfer, std::uint32_t part) {
+    const consensus::PlanPart& range = transfer.plan.parts[part];
+    return std::span(transfer.input->sum)
+        .subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(range.count));
+}
+
 void tell_of_clipped(const Transfer& transfer, codec::CodecId codec) {
     std::optional<TimePoint>& told = transfer.state.clipped_told;
     if (told && transfer.now() - *told < clipped_told_every) return;
@@ -29,11 +35,8 @@ void tell_of_clipped(const Transfer& transfer, codec::CodecId codec) {
 Task<SharedBytes> encode_own(Transfer& transfer, std::uint32_t part) {
     if (const auto encoded = transfer.encoded_own.find(part); encoded != transfer.encoded_own.end())
         co_return encoded->second;
-    const consensus::PlanPart& range = transfer.plan.parts[part];
     const codec::CodecId codec = codec_of(transfer.plan, part);
-    const std::span<const float> sum =
-        std::span(transfer.input->sum)
-            .subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(range.count));
+    const std::span<const float> sum = own_sum(transfer, part);
     if (SharedBytes lies = contribution_as_it_lies(codec, sum, transfer.input)) co_return lies;
     auto work = [input = transfer.input, codec, sum] {
         SharedBytes encoded = encode_contribution(codec, sum, input->input);
@@ -44,6 +47,12 @@ Task<SharedBytes> encode_own(Transfer& transfer, std::uint32_t part) {
     if (own.clipped) tell_of_clipped(transfer, codec);
     if (codec::is_sparse(codec)) transfer.encoded_own.insert_or_assign(part, own.bytes);
     co_return std::move(own.bytes);
+}
+
+SharedBytes own_whole(const Transfer& transfer, std::uint32_t part) {
+    const std::span<const float> sum = own_sum(transfer, part);
+    SharedBytes lies = contribution_as_it_lies(codec::CodecId::fp32, sum, transfer.input);
+    return lies ? lies : encode_contribution(codec::CodecId::fp32, sum, transfer.input->input);
 }
 
 }  // namespace dedloc::allreduce

@@ -93,5 +93,7 @@ struct Transfer {
 
 // A part of our contribution, as it travels. `transfer.input` is there.
 Task<SharedBytes> encode_own(Transfer& transfer, std::uint32_t part);
+// The same with nothing left out, in fp32, for the sum of its owner.
+SharedBytes own_whole(const Transfer& transfer, std::uint32_t part);
 
 }  // namespace dedloc::allreduce

@@ -1,5 +1,6 @@
 // WeightDivider: divides a part's sums by their weights, piece after piece, so that a part can be
-// worked on inside the first-level cache. Pure; the same bits on every CPU. Thread: one.
+// worked on inside the first-level cache; or makes sums of means again. Pure; the same bits on
+// every CPU. Thread: one.
 
 #pragma once
 #include <algorithm>
@@ -34,20 +35,17 @@ class WeightDivider {
     explicit WeightDivider(std::vector<WeightSegment> segments) : segments_(std::move(segments)) {}
 
     void divide_next(std::span<float> values) {
-        while (!values.empty()) {
-            const WeightSegment& segment = segments_.at(at_);
-            const auto left = static_cast<std::size_t>(segment.count) - used_;
-            const std::span<float> stretch = values.first(std::min(left, values.size()));
-            if (segment.weight == 0)
+        next(values, [](std::span<float> stretch, std::uint64_t weight) {
+            if (weight == 0)
                 std::fill(stretch.begin(), stretch.end(), 0.0f);
             else
-                tensor::divide(stretch, static_cast<float>(segment.weight));
-            values = values.subspan(stretch.size());
-            used_ += stretch.size();
-            if (used_ < segment.count) continue;
-            ++at_;
-            used_ = 0;
-        }
+                tensor::divide(stretch, static_cast<float>(weight));
+        });
+    }
+    void multiply_next(std::span<float> values) {
+        next(values, [](std::span<float> stretch, std::uint64_t weight) {
+            tensor::scale(stretch, static_cast<float>(weight));
+        });
     }
 
     // Moves on by so many elements, of which the caller divides those that are not 0 by this.
@@ -65,6 +63,22 @@ class WeightDivider {
     }
 
   private:
+    // `work(stretch, weight)` for each stretch of the same weight.
+    template <typename Work>
+    void next(std::span<float> values, const Work& work) {
+        while (!values.empty()) {
+            const WeightSegment& segment = segments_.at(at_);
+            const auto left = static_cast<std::size_t>(segment.count) - used_;
+            const std::span<float> stretch = values.first(std::min(left, values.size()));
+            work(stretch, segment.weight);
+            values = values.subspan(stretch.size());
+            used_ += stretch.size();
+            if (used_ < segment.count) continue;
+            ++at_;
+            used_ = 0;
+        }
+    }
+
     std::vector<WeightSegment> segments_;
     std::size_t at_ = 0;
     std::size_t used_ = 0;  // of segments_[at_]

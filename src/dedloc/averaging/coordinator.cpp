@@ -192,6 +192,22 @@ std::optional<TimePoint> Coordinator::planned_at(const consensus::Decision& comm
     return exchange->started();
 }
 
+std::vector<allreduce::LeftOut> Coordinator::left_out(const consensus::Decision& commit,
+                                                      const consensus::RoundPlan& plan) const {
+    std::vector<allreduce::LeftOut> all;
+    for (std::uint32_t p = 0; p < plan.parts.size() && p < commit.parts.size(); ++p) {
+        const consensus::FinishedPart& part = commit.parts[p];
+        const consensus::PlanMember& owner = plan.members[part.owner];
+        if (owner.peer != environment_.me() || owner.incarnation != incarnation() ||
+            !allreduce::sums_sparsely(plan, p))
+            continue;
+        all.push_back({.range = plan.parts[p].range(),
+                       .rest = exchanges_.state().rests.find(part),
+                       .has_own = part.includes(part.owner)});
+    }
+    return all;
+}
+
 Task<void> Coordinator::participate(std::shared_ptr<const allreduce::RoundInput> input) {
     const consensus::Instance open = environment_.ledger.base().instance;
     const auto is_open = [this, open] {

@@ -24,6 +24,7 @@
 
 #include "dedloc/allreduce/exchanges.h"
 #include "dedloc/allreduce/fetch.h"
+#include "dedloc/allreduce/sparse_sums.h"
 #include "dedloc/averaging/commit_averages.h"
 #include "dedloc/averaging/following.h"
 #include "dedloc/averaging/gather_phase.h"
@@ -76,6 +77,9 @@ class Coordinator {
     // When the plan of a commit came to us, or was made here; nothing: it never did, or we have
     // forgotten it.
     std::optional<TimePoint> planned_at(const consensus::Decision& commit) const;
+    // Tells what this process, as an owner, left out of a commit's sums.
+    std::vector<allreduce::LeftOut> left_out(const consensus::Decision& commit,
+                                             const consensus::RoundPlan& plan) const;
 
   private:
     explicit Coordinator(RoundEnvironment environment);

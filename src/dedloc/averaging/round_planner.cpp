@@ -159,7 +159,8 @@ class RoundPlanner {
                             double seconds,
                             bool in_grid) const;
 
-    void set_average_costs(std::vector<planner::PeerRates>& rates) const;
+    void expect_sparse(std::vector<planner::PeerRates>& rates) const;
+    void set_sum_codec(consensus::RoundPlan& plan) const;
     consensus::ElementRange moved() const {
         return question_.options.range_of(question_.base.instance.step);
     }
@@ -167,11 +168,31 @@ class RoundPlanner {
     const RoundQuestion& question_;
 };
 
-void RoundPlanner::set_average_costs(std::vector<planner::PeerRates>& rates) const {
-    if (!codec::is_sparse(question_.options.codec)) return;
-    const auto contributors = std::ranges::count_if(rates, &planner::PeerRates::contributes);
-    for (planner::PeerRates& rate : rates)
-        rate.average_cost = planner::gathered_cost(static_cast<std::size_t>(contributors));
+// An owner that adds sparse contributions sends what it leaves out with one of its own.
+void RoundPlanner::expect_sparse(std::vector<planner::PeerRates>& rates) const {
+    const RoundOptions& options = question_.options;
+    if (!codec::is_sparse(options.codec)) return;
+    const auto contributors =
+        static_cast<std::size_t>(std::ranges::count_if(rates, &planner::PeerRates::contributes));
+    const bool sums = options.sum_codec(contributors).has_value();
+    for (planner::PeerRates& rate : rates) {
+        rate.average_cost = codec::average_cost(options.codec, contributors, options.gather_max);
+        rate.owns_allowed = rate.owns_allowed && (!sums || rate.contributes);
+    }
+}
+
+// Where only a leader may own that brings nothing, it gathers.
+void RoundPlanner::set_sum_codec(consensus::RoundPlan& plan) const {
+    const auto brings = [&](std::uint32_t member) {
+        return !plan.members[member].input.is_empty();
+    };
+    std::size_t contributors = 0;
+    for (std::uint32_t i = 0; i < plan.members.size(); ++i) contributors += brings(i) ? 1 : 0;
+    const auto codec = question_.options.sum_codec(contributors);
+    const auto owns = [&](const consensus::PlanPart& part) { return brings(part.owner); };
+    if (!codec || !std::ranges::all_of(plan.parts, owns)) return;
+    plan.sum_codec = static_cast<std::uint32_t>(*codec);
+    std::erase_if(plan.standby, [&](std::uint32_t member) { return !brings(member); });
 }
 
 // An average goes back while later parts still come, and when the last part has come its average is
@@ -241,7 +262,7 @@ std::vector<planner::PeerRates> RoundPlanner::rates_of(
                             !partitioned.contains(peer) && !question_.not_owners.contains(peer);
         rates.push_back(rate);
     }
-    set_average_costs(rates);
+    expect_sparse(rates);
     std::vector<double*> up;
     std::vector<double*> down;
     for (planner::PeerRates& rate : rates) {
@@ -474,6 +495,7 @@ Result<PlannedRound> RoundPlanner::plan() const {
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
         if (division.may_own[i] && !plan.leaves_out(plan.members[i].peer))
             plan.standby.push_back(i);
+    set_sum_codec(plan);
     const int hops = division.grid ? 2 : 1;  // each way
     // While links are not measured yet we know how long ours took to bring newcomers here. Where
     // that is no longer than the shortest round, short attempts find out who is slow.

@@ -134,6 +134,46 @@ TEST_F(RoundPlannerTest, cuts_gathered_shares_into_as_few_parts_as_messages_hold
     EXPECT_LE(longest(many) / 4096 * chunk_bytes * 128, allreduce::part_bytes_max);
 }
 
+// With more of them owners add, each of what all bring and send its own with.
+TEST_F(RoundPlannerTest, has_contributors_add_sparse_parts_of_many) {
+    options_.codec = codec::CodecId::sparse;
+    options_.gather_max = 7;
+    Announce helper;
+    helper.aggregator = helper.dialable = true;
+    helper.upload_bytes_per_s = helper.download_bytes_per_s = 1e9;
+    announces_[security::toy_peer_id(99)] = helper;
+    const PeerId idle = security::toy_peer_id(98);
+    Announce only_receives = announces_.at(leader());
+    only_receives.input = {};
+    announces_[idle] = only_receives;
+    base_.voters.push_back({idle, only_receives.incarnation, true});
+    const auto planned = plan_round(question());
+    ASSERT_TRUE(planned);
+    const consensus::RoundPlan& plan = planned->plan;
+    EXPECT_TRUE(allreduce::check_plan(plan, options_));
+    EXPECT_EQ(plan.sum_codec, static_cast<std::uint32_t>(codec::CodecId::sparse_sum));
+    EXPECT_EQ(plan.members.size(), 9u) << "an aggregator cannot help";
+    EXPECT_EQ(owned(plan, idle), 0u);
+    EXPECT_EQ(plan.standby.size(), 8u);
+    const double bytes = options_.element_bytes() * 1e6;
+    EXPECT_LT(planned->event.predicted_s, 6.5 * bytes / 1e6) << "7 times where they are gathered";
+    options_.gather_max = 8;
+    EXPECT_EQ(this->plan().sum_codec, 0u);
+}
+
+// A leader owns all where nobody else can be dialled; it gathers what it has no part in.
+TEST_F(RoundPlannerTest, has_a_leader_that_brings_nothing_gather) {
+    options_.codec = codec::CodecId::sparse;
+    options_.gather_max = 3;
+    for (auto& [peer, announce] : announces_) announce.dialable = false;
+    EXPECT_NE(plan().sum_codec, 0u);
+    announces_.at(leader()).input = {};
+    const consensus::RoundPlan plan = this->plan();
+    EXPECT_EQ(plan.sum_codec, 0u);
+    EXPECT_EQ(owned(plan, leader()), options_.vector_count);
+    EXPECT_TRUE(allreduce::check_plan(plan, options_));
+}
+
 // The median of the others is assumed of a line that nobody has measured.
 TEST_F(RoundPlannerTest, names_a_measured_line_as_the_full_one_rather_than_an_assumed_one) {
     const PeerId slow = security::toy_peer_id(5);

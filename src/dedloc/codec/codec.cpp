@@ -1,5 +1,6 @@
 #include "dedloc/codec/codec.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -24,6 +25,7 @@ struct Codec {
     void (*add_weighted)(std::span<float> accumulator, ByteView encoded, float weight);
     float (*magnitude_bound)(ByteView encoded);
     bool sparse = false;
+    bool of_sums = false;  // no run file's choice
 };
 
 void encode_fp32(std::span<const float> values, std::span<std::uint8_t> out, float factor) {
@@ -42,7 +44,7 @@ std::size_t plain_size(std::size_t elements_count) {
     return bytes * elements_count;
 }
 
-constexpr std::array<Codec, 6> table = {{
+constexpr std::array<Codec, 7> table = {{
     {CodecId::fp32,
      "fp32",
      1,
@@ -83,11 +85,11 @@ constexpr std::array<Codec, 6> table = {{
      "sparse",
      topk_chunk,
      88,
-     sparse_size,
-     sparse_from_floats,
-     floats_from_sparse,
-     add_weighted_sparse,
-     largest_magnitude_of_sparse,
+     sparse_size<sparse_kept>,
+     sparse_from_floats<sparse_kept>,
+     floats_from_sparse<sparse_kept>,
+     add_weighted_sparse<sparse_kept>,
+     largest_magnitude_of_sparse<sparse_kept>,
      true},
     {CodecId::low_rank,
      "low_rank",
@@ -98,6 +100,17 @@ constexpr std::array<Codec, 6> table = {{
      floats_from_low_rank,
      add_weighted_low_rank,
      largest_magnitude_of_low_rank,
+     true},
+    {CodecId::sparse_sum,
+     "sparse_sum",
+     topk_chunk,
+     456,
+     sparse_size<sparse_sum_kept>,
+     sparse_from_floats<sparse_sum_kept>,
+     floats_from_sparse<sparse_sum_kept>,
+     add_weighted_sparse<sparse_sum_kept>,
+     largest_magnitude_of_sparse<sparse_sum_kept>,
+     true,
      true},
 }};
 
@@ -133,6 +146,7 @@ std::string_view to_string(CodecId id) { return codec_of(id).name; }
 Result<CodecId> codec_from_string(std::string_view text) {
     std::string known;
     for (const Codec& codec : table) {
+        if (codec.of_sums) continue;
         if (codec.name == text) return codec.id;
         known += known.empty() ? "" : ", ";
         known += codec.name;
@@ -152,6 +166,22 @@ Result<CodecId> codec_from_number(std::uint64_t number) {
 std::size_t block_elements(CodecId id) { return codec_of(id).block_elements; }
 
 bool is_sparse(CodecId id) { return codec_of(id).sparse; }
+
+std::optional<CodecId> sum_codec(CodecId id) {
+    if (id == CodecId::sparse) return CodecId::sparse_sum;
+    return std::nullopt;
+}
+
+bool adds_sums(CodecId id, std::size_t contributors, std::size_t gather_max) {
+    return contributors > gather_max && sum_codec(id).has_value();
+}
+
+double average_cost(CodecId id, std::size_t contributors, std::size_t gather_max) {
+    if (!is_sparse(id)) return 1;
+    if (adds_sums(id, contributors, gather_max))
+        return bytes_per_element(*sum_codec(id)) / bytes_per_element(id);
+    return std::max(1.0, static_cast<double>(contributors) - 1);
+}
 
 std::size_t encoded_size(CodecId id, std::size_t elements_count) {
     return codec_of(id).encoded_size(elements_count);

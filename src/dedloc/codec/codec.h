@@ -15,6 +15,9 @@
 //   sparse
 //         of every 4,096 elements the 64 largest, in 2 bits each, 0.0215 bytes an element (topk.h).
 //         The rest comes later: replica/unsent_gradients.h.
+//   sparse_sum
+//         the same with 512 of them, 0.1113 bytes an element: in it an owner sends on the sum of
+//         many sparse contributions (allreduce/sparse_sums.h). No run file can choose it.
 //   low_rank
 //         every 16,384 elements as the sum of four products of two vectors, 0.0322 bytes an element
 //         (low_rank.h). The rest comes later, likewise.
@@ -32,6 +35,7 @@
 
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -49,6 +53,7 @@ enum class CodecId : std::uint8_t {
     blockwise8 = 3,
     sparse = 4,
     low_rank = 5,
+    sparse_sum = 6,
 };
 
 // |weight × value| of an accepted contribution is at most this, so that no sum of up to 2^27 of
@@ -57,9 +62,10 @@ inline constexpr float accumulated_magnitude_max = 0x1p100f;
 
 // Every codec this build has, in the order of their numbers.
 std::vector<CodecId> all_codecs();
-std::string_view to_string(CodecId id);                    // the run file's word: "fp16"
-Result<CodecId> codec_from_string(std::string_view text);  // bad_input: names the known ones
-Result<CodecId> codec_from_number(std::uint64_t number);   // unsupported: a newer peer's codec
+std::string_view to_string(CodecId id);  // the run file's word: "fp16"
+// Knows those that a run file may choose. Errors: bad_input: names them.
+Result<CodecId> codec_from_string(std::string_view text);
+Result<CodecId> codec_from_number(std::uint64_t number);  // unsupported: a newer peer's codec
 
 // Elements of one block: 1, or as many as share something.
 std::size_t block_elements(CodecId id);
@@ -71,6 +77,16 @@ double bytes_per_element(CodecId id);
 // later? Contributions in such a codec are gathered, not added (allreduce/gathered.h): a sum is
 // less sparse, and of a higher rank, than they.
 bool is_sparse(CodecId id);
+// The codec in which an owner sends on the sum of many contributions in this one, and keeps what it
+// leaves out (allreduce/sparse_sums.h). None: there is no such sum.
+std::optional<CodecId> sum_codec(CodecId id);
+// A round with more contributors than this adds them, where there is a sum_codec. With 16 of them a
+// peer sends 15 contributions' worth of bytes where they are gathered, and 6 where they are added.
+inline constexpr std::size_t gather_max_usual = 16;
+bool adds_sums(CodecId id, std::size_t contributors, std::size_t gather_max);
+// An average is so many times as long as a contribution, where so many contribute: gathered, an
+// owner sends each of them the contributions of all others.
+double average_cost(CodecId id, std::size_t contributors, std::size_t gather_max);
 // Where elements [first, first + count) of an encoded part lie; itself an encoding of `count`
 // elements. `first` is a multiple of block_elements(id); so is `count`, or the part ends there.
 ByteView window(CodecId id, ByteView encoded, std::size_t first, std::size_t count);

@@ -19,7 +19,6 @@ namespace dedloc::codec {
 namespace {
 
 constexpr std::size_t value_bits = 2;
-constexpr std::size_t sparse_kept = 64;
 
 // How a chunk lies on the wire.
 struct Shape {
@@ -139,7 +138,7 @@ bool select(std::span<const float> values, std::size_t kept, Chunk& chunk) {
     if (!count) return false;
     chunk.kept = kept;
     chunk.least = tensor::keep_largest(values, std::span(chunk.places).first(*count), kept);
-    if (values.size() == topk_chunk)
+    if (values.size() == topk_chunk && kept <= tensor::magnitude_columns)
         guessed_magnitude = magnitude_bits(std::bit_cast<float>(chunk.least) * guess_below);
     return true;
 }
@@ -344,11 +343,11 @@ bool read_chunk(const Shape& shape, ByteView in, Chunk& chunk) {
 // Reads the chunk in front, and returns its bytes; 0: it makes no sense. The last one may be
 // shorter: how many it keeps follows from its bytes, and where several would be as long, from the
 // bits of its bitmap.
-std::size_t read_front(ByteView encoded, Chunk& chunk) {
-    for (std::size_t kept = sparse_kept; kept > 0; --kept) {
-        const Shape shape = Shape::of(sparse_kept, kept * (topk_chunk / sparse_kept));
-        const bool fits =
-            kept == sparse_kept ? shape.bytes() <= encoded.size() : shape.bytes() == encoded.size();
+std::size_t read_front(std::size_t kept_of_whole, ByteView encoded, Chunk& chunk) {
+    for (std::size_t kept = kept_of_whole; kept > 0; --kept) {
+        const Shape shape = Shape::of(kept_of_whole, kept * (topk_chunk / kept_of_whole));
+        const bool fits = kept == kept_of_whole ? shape.bytes() <= encoded.size()
+                                                : shape.bytes() == encoded.size();
         if (!fits) continue;
         if (read_chunk(shape, encoded.first(shape.bytes()), chunk)) return shape.bytes();
         if (shape.bytes() < encoded.size()) return 0;
@@ -358,13 +357,13 @@ std::size_t read_front(ByteView encoded, Chunk& chunk) {
 
 // Calls body(element, value) for every number in bytes of the right length. Numbers of a chunk that
 // makes no sense are shown as far as they have places, infinite ones among them.
-template <typename Body>
+template <std::size_t kept, typename Body>
 void for_each_sparse_number(ByteView encoded, std::size_t elements_count, const Body& body) {
-    DEDLOC_CHECK(encoded.size() == sparse_size(elements_count));
+    DEDLOC_CHECK(encoded.size() == sparse_size<kept>(elements_count));
     Chunk chunk;
     for (std::size_t first = 0; first < elements_count; first += topk_chunk) {
         const std::size_t count = std::min(topk_chunk, elements_count - first);
-        const Shape shape = Shape::of(sparse_kept, count);
+        const Shape shape = Shape::of(kept, count);
         (void)read_numbers(shape, encoded.first(shape.bytes()), chunk);
         const std::array<float, 4> values = chunk.values();
         for (std::size_t i = 0; i < chunk.kept; ++i)
@@ -449,16 +448,18 @@ Ok TopK::decode_accumulate(ByteView encoded, float weight, std::span<float> sum)
     });
 }
 
+template <std::size_t kept>
 std::size_t sparse_size(std::size_t elements_count) {
-    return TopK{sparse_kept}.encoded_size(elements_count);
+    return TopK{kept}.encoded_size(elements_count);
 }
 
+template <std::size_t kept>
 void sparse_from_floats(std::span<const float> values, std::span<std::uint8_t> out, float factor) {
     const FloatEnvironmentGuard guard;
     for (std::size_t first = 0; first < values.size(); first += topk_chunk) {
         const std::size_t count = std::min(topk_chunk, values.size() - first);
         const std::span<const float> chunk = values.subspan(first, count);
-        const Shape shape = Shape::of(sparse_kept, count);
+        const Shape shape = Shape::of(kept, count);
         if (encode_chunk(chunk, shape, out, factor)) continue;
         std::array<float, topk_chunk> memory;
         const std::span<float> scaled = std::span(memory).first(count);
@@ -468,23 +469,24 @@ void sparse_from_floats(std::span<const float> values, std::span<std::uint8_t> o
     }
 }
 
+template <std::size_t kept>
 void floats_from_sparse(ByteView encoded, std::span<float> out) {
     std::fill(out.begin(), out.end(), 0.0f);
-    for_each_sparse_number(
+    for_each_sparse_number<kept>(
         encoded, out.size(), [&](std::size_t element, float value) { out[element] = value; });
 }
 
 namespace {
 
 // Calls named(element) for each number that is added.
-template <typename Named>
+template <std::size_t kept, typename Named>
 void add_named(std::span<float> accumulator, ByteView encoded, float weight, const Named& named) {
-    DEDLOC_CHECK(encoded.size() == sparse_size(accumulator.size()));
+    DEDLOC_CHECK(encoded.size() == sparse_size<kept>(accumulator.size()));
     const FloatEnvironmentGuard guard;
     Chunk chunk;
     for (std::size_t first = 0; first < accumulator.size(); first += topk_chunk) {
         const std::size_t count = std::min(topk_chunk, accumulator.size() - first);
-        const Shape shape = Shape::of(sparse_kept, count);
+        const Shape shape = Shape::of(kept, count);
         (void)read_numbers(shape, encoded.first(shape.bytes()), chunk);
         std::array<float, 4> weighted = chunk.values();
         for (float& value : weighted) value = weight * value;
@@ -500,8 +502,9 @@ void add_named(std::span<float> accumulator, ByteView encoded, float weight, con
 
 }  // namespace
 
+template <std::size_t kept>
 void add_weighted_sparse(std::span<float> accumulator, ByteView encoded, float weight) {
-    add_named(accumulator, encoded, weight, [](std::size_t) {});
+    add_named<kept>(accumulator, encoded, weight, [](std::size_t) {});
 }
 
 void add_weighted_sparse(std::span<float> accumulator,
@@ -509,7 +512,7 @@ void add_weighted_sparse(std::span<float> accumulator,
                          float weight,
                          std::span<std::uint64_t> named) {
     DEDLOC_CHECK(named.size() * 64 >= accumulator.size(), "{} words", named.size());
-    add_named(accumulator, encoded, weight, [named](std::size_t element) {
+    add_named<sparse_kept>(accumulator, encoded, weight, [named](std::size_t element) {
         named[element / 64] |= std::uint64_t{1} << (element % 64);
     });
 }
@@ -517,7 +520,7 @@ void add_weighted_sparse(std::span<float> accumulator,
 double sum_of_squares_sparse(ByteView encoded, std::size_t elements_count, float weight) {
     const FloatEnvironmentGuard guard;
     double squares = 0;
-    for_each_sparse_number(encoded, elements_count, [&](std::size_t, float value) {
+    for_each_sparse_number<sparse_kept>(encoded, elements_count, [&](std::size_t, float value) {
         const auto weighted = static_cast<double>(weight * value);
         squares += weighted * weighted;
     });
@@ -551,16 +554,33 @@ bool divide_named(std::span<float> x, std::span<const std::uint64_t> named, floa
     return change_named(x, named, [divisor](float each) { return each / divisor; });
 }
 
+template <std::size_t kept>
 float largest_magnitude_of_sparse(ByteView encoded) {
     float largest = 0;
     while (!encoded.empty()) {
         Chunk chunk;
-        const std::size_t bytes = read_front(encoded, chunk);
+        const std::size_t bytes = read_front(kept, encoded, chunk);
         if (bytes == 0) return std::numeric_limits<float>::infinity();
         largest = std::max(largest, chunk.large);
         encoded = encoded.subspan(bytes);
     }
     return largest;
 }
+
+template std::size_t sparse_size<sparse_kept>(std::size_t);
+template void sparse_from_floats<sparse_kept>(std::span<const float>,
+                                              std::span<std::uint8_t>,
+                                              float);
+template void floats_from_sparse<sparse_kept>(ByteView, std::span<float>);
+template void add_weighted_sparse<sparse_kept>(std::span<float>, ByteView, float);
+template float largest_magnitude_of_sparse<sparse_kept>(ByteView);
+
+template std::size_t sparse_size<sparse_sum_kept>(std::size_t);
+template void sparse_from_floats<sparse_sum_kept>(std::span<const float>,
+                                                  std::span<std::uint8_t>,
+                                                  float);
+template void floats_from_sparse<sparse_sum_kept>(ByteView, std::span<float>);
+template void add_weighted_sparse<sparse_sum_kept>(std::span<float>, ByteView, float);
+template float largest_magnitude_of_sparse<sparse_sum_kept>(ByteView);
 
 }  // namespace dedloc::codec

@@ -44,13 +44,22 @@ struct TopK {
     Ok decode_accumulate(ByteView encoded, float weight, std::span<float> sum) const;
 };
 
-// Top-64 as an entry of the table of codecs (codec.h, "sparse"). Numbers that are not finite make
-// their chunk's magnitudes infinite; bytes that encode cannot have written have an infinite
-// magnitude bound, so that nobody adds them. `factor` scales the values first.
+// Entries of the table of codecs (codec.h): top-64, "sparse", and top-512, "sparse_sum".
+inline constexpr std::size_t sparse_kept = 64;
+inline constexpr std::size_t sparse_sum_kept = 512;
+
+// Numbers that are not finite make their chunk's magnitudes infinite; bytes that encode cannot have
+// written have an infinite magnitude bound, so that nobody adds them. `factor` scales the values
+// first.
+template <std::size_t kept>
 std::size_t sparse_size(std::size_t elements_count);
+template <std::size_t kept>
 void sparse_from_floats(std::span<const float> values, std::span<std::uint8_t> out, float factor);
+template <std::size_t kept>
 void floats_from_sparse(ByteView encoded, std::span<float> out);
+template <std::size_t kept>
 void add_weighted_sparse(std::span<float> accumulator, ByteView encoded, float weight);
+template <std::size_t kept>
 float largest_magnitude_of_sparse(ByteView encoded);
 
 // Adds, and sets the bits of the elements that the bytes name; bit i % 64 of word i / 64 is element

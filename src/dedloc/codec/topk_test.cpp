@@ -188,7 +188,7 @@ TEST(TopK, a_factor_gives_the_bytes_of_multiplying_first) {
                 for (float& value : values) value *= scale;
                 std::vector<float> scaled = values;
                 for (float& value : scaled) value *= factor;
-                Bytes bytes(sparse_size(values.size()));
+                Bytes bytes(sparse_size<sparse_kept>(values.size()));
                 encode_into(CodecId::sparse, values, bytes, factor);
                 ASSERT_EQ(bytes, encode(CodecId::sparse, scaled)) << factor << " " << kind;
             }
@@ -201,7 +201,7 @@ TEST(TopK, elements_that_are_added_are_named_and_divided) {
     std::vector<float> wanted = sum;
     std::vector<std::uint64_t> named((values.size() + 63) / 64);
     add_weighted_sparse(sum, bytes, 3.0f, named);
-    add_weighted_sparse(wanted, bytes, 3.0f);
+    add_weighted_sparse<sparse_kept>(wanted, bytes, 3.0f);
     EXPECT_EQ(sum, wanted);
     double squares = 0;
     for (const float each : wanted) squares += (double{each} - 1) * (double{each} - 1);

@@ -99,14 +99,15 @@ std::optional<std::size_t> Contributions::place_in(const consensus::RoundPlan& p
 
 void Contributions::committed(const consensus::RoundPlan& plan,
                               const consensus::Decision& decision,
-                              std::optional<std::size_t> mine) {
+                              std::optional<std::size_t> mine,
+                              std::vector<allreduce::LeftOut> left_out) {
     if (mine && !decision.parts.empty() && decision.parts[0].includes(*mine))
         committed_samples_ += deferred_.fresh_handed_in();
     if (mine && handed_in_->fresh.size() > 0 && is_in(decision, plan, *mine)) {
         contributed_to_ = decision.instance;
         contributed_loss_ = handed_in_loss_;
     }
-    deferred_.committed(plan, decision, mine);
+    deferred_.committed(plan, decision, mine, std::move(left_out));
     handed_in_.reset();
 }
 

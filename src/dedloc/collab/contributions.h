@@ -73,10 +73,12 @@ class Contributions {
 
     // Which member of `plan` brings what we have handed in.
     std::optional<std::size_t> place_in(const consensus::RoundPlan& plan, const PeerId& us) const;
-    // The open step is committed; `mine` is our place in its plan. What is not in it is deferred.
+    // The open step is committed; `mine` is our place in its plan. What is not in it is deferred;
+    // what we left out of its sums waits as well.
     void committed(const consensus::RoundPlan& plan,
                    const consensus::Decision& decision,
-                   std::optional<std::size_t> mine);
+                   std::optional<std::size_t> mine,
+                   std::vector<allreduce::LeftOut> left_out = {});
     // Nobody knows what of ours was in it: at most once wins.
     void forget();
     // Drops what was handed in and would be refused again. Returns how many fresh samples it had.

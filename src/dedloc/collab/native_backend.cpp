@@ -240,7 +240,10 @@ void NativeBackend::receive_decision(const consensus::Link& link) {
     if (decision.kind != consensus::DecisionKind::commit || !link.plan) return;
     if (const auto began = store_.find(link.plan->state); checks_ && began)
         checks_->certified(link, began->snapshot);
-    books_.committed(decision, *link.plan, engine_->planned_at(decision));
+    books_.committed(decision,
+                     *link.plan,
+                     engine_->planned_at(decision),
+                     engine_->left_out(decision, *link.plan));
 }
 
 void NativeBackend::begin_anew() {

@@ -64,6 +64,7 @@ averaging::RoundOptions round_options(const CollaborationOptions& options, const
     round.leave_out_slow = options.run.averaging.leave_out_slow;
     round.delayed = options.run.averaging.delayed;
     round.members_max = options.members_max;
+    round.gather_max = static_cast<std::size_t>(options.run.averaging.gather_max);
     round.group_max = static_cast<std::size_t>(options.run.averaging.group_max);
     round.deadline_min = options.run.averaging.round_deadline_min;
     round.deadline_max = options.run.averaging.round_deadline_max;

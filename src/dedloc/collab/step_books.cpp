@@ -30,13 +30,20 @@ std::shared_ptr<const std::vector<events::StepShare>> shares_of(const consensus:
 
 void StepBooks::committed(const consensus::Decision& decision,
                           const consensus::RoundPlan& plan,
-                          std::optional<TimePoint> planned) {
+                          std::optional<TimePoint> planned,
+                          std::vector<allreduce::LeftOut> left_out) {
     Contributions& ours = context_.contributions;
     const std::optional<std::size_t> mine = ours.place_in(plan, context_.host.id());
     if (planned) context_.report.planned(decision.instance, *planned, ours.fresh_handed_in_at());
     context_.listener.decided(fate_of(plan, decision, mine), plan.leader);
     context_.claims.committed(ours.handed_in_at(mine));
-    ours.committed(plan, decision, mine);
+    if (std::ranges::any_of(left_out, [](const auto& one) { return !one.rest; }))
+        context_.teller.tell(
+            events::UnsentLost{},
+            {},
+            "what this peer left out of a sum of others' contributions, to send it "
+            "later, is lost: too many rounds were tried since");
+    ours.committed(plan, decision, mine, std::move(left_out));
 }
 
 // The fate of our contribution, which is number `mine` of the plan.

@@ -17,10 +17,12 @@ class StepBooks {
   public:
     explicit StepBooks(const BackendContext& context) : context_(context) {}
 
-    // A commit was accepted. `planned`: when its plan came here, if it did.
+    // A commit was accepted. `planned`: when its plan came here, if it did; `left_out`: of its
+    // sums, by this peer as their owner.
     void committed(const consensus::Decision& decision,
                    const consensus::RoundPlan& plan,
-                   std::optional<TimePoint> planned);
+                   std::optional<TimePoint> planned,
+                   std::vector<allreduce::LeftOut> left_out);
     // Books a decision that was applied and gave the state of this hash.
     events::StepMade applied(const consensus::Decision& decision,
                              const consensus::RoundPlan& plan,

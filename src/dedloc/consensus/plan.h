@@ -100,6 +100,9 @@ struct RoundPlan {
     double length_max = 0;
     // Elements of the whole vector, of which this round moves a fragment. 0: the parts cover it.
     std::uint64_t whole_count = 0;
+    // The codec of averages of parts whose contributions are sparse: owners add them, and keep what
+    // that codec leaves out (allreduce/sparse_sums.h). 0: they gather them.
+    std::uint32_t sum_codec = 0;
 
     bool is_bounded(const PlanPart& part) const {
         return bounded_count == 0 || part.offset < bounded_count;
@@ -130,7 +133,8 @@ struct RoundPlan {
                   reducer,
                   tau,
                   length_max,
-                  whole_count)
+                  whole_count,
+                  sum_codec)
 };
 
 inline constexpr std::uint32_t repairs_max = 3;  // of one round

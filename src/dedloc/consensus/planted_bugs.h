@@ -13,6 +13,7 @@ struct PlantedBugs {
     bool count_twice = false;          // what a certificate includes is carried all the same
     bool sum_by_arrival = false;       // owners add contributions as they come
     bool lose_unsent = false;          // what a sparse codec did not send is forgotten
+    bool lose_left_out = false;        // what an owner leaves out of a sparse sum is forgotten
     bool stale_overlap = false;        // what was computed beside a step stays after another state
     bool vote_without_memory = false;  // a peer that lost its disk votes at once
     bool early_draw = false;           // nonces are revealed before everybody has committed

@@ -196,10 +196,6 @@ double predicted_seconds(std::span<const PeerRates> peers,
     return finish_of(peers, part_elements, links).seconds;
 }
 
-double gathered_cost(std::size_t contributors) {
-    return std::max(1.0, static_cast<double>(contributors) - 1);
-}
-
 Transfer transfer(std::span<const PeerRates> peers,
                   std::span<const std::uint64_t> part_elements,
                   std::size_t from,

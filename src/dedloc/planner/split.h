@@ -48,17 +48,14 @@ struct PeerRates {
     bool contributes = true;    // c_i: sends a gradient
     bool receives = true;       // r_i: needs the average
     bool owns_allowed = true;   // false: nobody can dial it, or the group distrusts it
-    // An average is this many times as long as a contribution, for all alike (gathered_cost).
+    // An average is this many times as long as a contribution, for all alike: where owners pass on
+    // what came instead of adding it, they send each peer the contributions of all others.
     double average_cost = 1;
 
     // r_i and c_i of the formulas above.
     double receiving() const { return receives ? average_cost : 0; }
     double contributing() const { return contributes ? 1 : 0; }
 };
-
-// The average_cost where owners pass on what came instead of adding it (allreduce/gathered.h): they
-// send each peer the contributions of all others.
-double gathered_cost(std::size_t contributors);
 
 // The link from one peer to another carries this; 0: it cannot be reached.
 struct LinkLimit {

@@ -39,9 +39,8 @@ class Adviser {
         if (file_.question.batch_samples <= 0 || samples_per_s_ <= 0) return std::nullopt;
         advice_.batch = file_.question.batch_samples / static_cast<double>(file_.local_steps);
         const double computing_s = advice_.batch / samples_per_s_;
-        const auto dense_s = seconds_of_round(file_.question.element_bytes, is_sparse());
-        const auto sparse_s =
-            seconds_of_round(codec::bytes_per_element(light_codec), /*gathered=*/true);
+        const auto dense_s = seconds_of_round(codec::codec_from_string(file_.codec).value());
+        const auto sparse_s = seconds_of_round(light_codec);
         if (!dense_s || !sparse_s) return std::nullopt;
         advice_.synchronous_share = share_of(computing_s, *dense_s, false);
         if (advice_.synchronous_share >= good_share) {
@@ -65,19 +64,14 @@ class Adviser {
         advice_.share = share_of(computing_s, round_s, advice_.delayed);
     }
 
-    bool is_sparse() const {
-        const auto codec = codec::codec_from_string(file_.codec);
-        return codec && codec::is_sparse(*codec);
-    }
-
     // Everybody who computes takes part. Nothing: it is impossible.
-    std::optional<double> seconds_of_round(double element_bytes, bool gathered) const {
-        const double factor = file_.question.element_bytes / element_bytes;
+    std::optional<double> seconds_of_round(codec::CodecId codec) const {
+        const double factor = file_.question.element_bytes / codec::bytes_per_element(codec);
         std::vector<planner::PeerRates> peers = peers_;
+        expect_codec(peers, codec, file_.gather_max);
         for (planner::PeerRates& rates : peers) {
             rates.upload_per_s *= factor;
             rates.download_per_s *= factor;
-            rates.average_cost = gathered ? planner::gathered_cost(advice_.trainers) : 1;
         }
         std::vector<planner::LinkLimit> links = file_.question.links;
         for (planner::LinkLimit& link : links) link.per_s *= factor;

@@ -94,6 +94,38 @@ TEST(PlanFile, averages_in_a_sparse_codec_cost_the_contributions_of_all_others) 
         EXPECT_DOUBLE_EQ(peer.rates.average_cost, 4);
 }
 
+TEST(PlanFile, of_more_peers_than_are_gathered_owners_add) {
+    const auto file = [](const char* more) {
+        return parse_plan_file(std::string("[vector]\nelements = 4096000\ncodec = \"sparse\"\n") +
+                                   more +
+                                   "[peers.home]\ncount = 20\nup = \"8 Mb/s\"\ndown = \"none\"\n"
+                                   "[peers.helper]\nup = \"none\"\ndown = \"none\"\n"
+                                   "role = \"aggregator\"\n",
+                               "n.toml");
+    };
+    const auto added = file("");
+    ASSERT_TRUE(added);
+    for (const planner::PlanPeer& peer : added->question.peers) {
+        EXPECT_DOUBLE_EQ(peer.rates.average_cost, 456.0 / 88);
+        EXPECT_EQ(peer.rates.owns_allowed, peer.rates.contributes);
+    }
+    const auto gathered = file("gather_max = 20\n");
+    ASSERT_TRUE(gathered);
+    for (const planner::PlanPeer& peer : gathered->question.peers) {
+        EXPECT_DOUBLE_EQ(peer.rates.average_cost, 19);
+        EXPECT_TRUE(peer.rates.owns_allowed);
+    }
+}
+
+// Bytes of a round do not grow with the peers any more.
+TEST(LightAdvice, rounds_of_many_homes_take_no_longer_than_of_a_few_more_than_are_gathered) {
+    const auto some = advise_light(homes(18, 20, "batch = 512"));
+    const auto many = advise_light(homes(60, 20, "batch = 2048"));
+    ASSERT_TRUE(some && many);
+    EXPECT_NEAR(many->round_s, some->round_s, 0.1 * some->round_s);
+    EXPECT_LT(many->round_s, advise_light(homes(16, 20, "batch = 512"))->round_s);
+}
+
 TEST(PlanFile, averages_of_low_rank_cost_as_many_and_their_own_bytes) {
     const auto file = parse_plan_file(
         "[vector]\nelements = 4096000\ncodec = \"low_rank\"\n[peers.home]\ncount = 5\n"

@@ -219,12 +219,14 @@ class PlanReader {
     }
 
     void read_vector(const toml::table& table) {
-        Section vector = section(table, "vector", {"elements", "codec", "part_elements_min"});
+        Section vector =
+            section(table, "vector", {"elements", "codec", "part_elements_min", "gather_max"});
         plan_.question.elements_count =
             vector.integer("elements", 1, std::uint64_t{1} << 50, true, 1);
         plan_.codec = vector.text("codec", name_bytes_max, false, "fp16");
         plan_.question.part_elements_min =
             vector.integer("part_elements_min", 0, std::uint64_t{1} << 50, false, 0);
+        plan_.gather_max = vector.integer("gather_max", 1, 256, false, codec::gather_max_usual);
         const auto codec = codec::codec_from_string(plan_.codec);
         if (!codec) return vector.fail_key("codec", codec.error().message());
         plan_.question.element_bytes = codec::bytes_per_element(*codec);
@@ -232,12 +234,11 @@ class PlanReader {
 
     void set_average_costs() {
         const auto codec = codec::codec_from_string(plan_.codec);
-        if (!codec || !codec::is_sparse(*codec)) return;
-        std::vector<planner::PlanPeer>& peers = plan_.question.peers;
-        const auto trainers = std::ranges::count_if(
-            peers, [](const planner::PlanPeer& peer) { return peer.rates.contributes; });
-        for (planner::PlanPeer& peer : peers)
-            peer.rates.average_cost = planner::gathered_cost(static_cast<std::size_t>(trainers));
+        if (!codec) return;
+        std::vector<planner::PeerRates> rates;
+        for (const planner::PlanPeer& peer : plan_.question.peers) rates.push_back(peer.rates);
+        expect_codec(rates, *codec, plan_.gather_max);
+        for (std::size_t i = 0; i < rates.size(); ++i) plan_.question.peers[i].rates = rates[i];
     }
 
     double elements_per_s(double bits_per_s) const {
@@ -380,6 +381,18 @@ Result<PlanFile> parse_plan_file(std::string_view text, std::string_view file_na
                           parsed.error().description());
     }
     return PlanReader(file_name, parsed.table()).read();
+}
+
+void expect_codec(std::vector<planner::PeerRates>& peers,
+                  codec::CodecId codec,
+                  std::uint64_t gather_max) {
+    const auto contributors =
+        static_cast<std::size_t>(std::ranges::count_if(peers, &planner::PeerRates::contributes));
+    const bool sums = codec::adds_sums(codec, contributors, gather_max);
+    for (planner::PeerRates& peer : peers) {
+        peer.average_cost = codec::average_cost(codec, contributors, gather_max);
+        peer.owns_allowed = peer.owns_allowed && (!sums || peer.contributes);
+    }
 }
 
 }  // namespace dedloc::planning

@@ -118,6 +118,8 @@ class Writer {
         line("codec = {}{}",
              in_quotes(codec::to_string(codec.value_or(run::codec_of_large_tensors))),
              codec ? "" : "  # \"adaptive\" in the run: that of its large tensors");
+        if (run_.averaging.gather_max != codec::gather_max_usual)
+            line("gather_max = {}", run_.averaging.gather_max);
     }
 
     void training() {

@@ -176,6 +176,15 @@ TEST(PlanOfRun, says_how_many_local_steps_a_batch_is) {
     EXPECT_EQ(file.question.elements_count, 250u) << "of a round";
 }
 
+TEST(PlanOfRun, says_from_how_many_on_sparse_contributions_are_added) {
+    run::RunFile run = run_of(1280);
+    run.averaging.codec = codec::CodecId::sparse;
+    const std::vector<Status> peers = {peer('a', "a", 10, 10, 1)};
+    EXPECT_EQ(parsed(plan_of_run(run, peers, 1000)).gather_max, codec::gather_max_usual);
+    run.averaging.gather_max = 8;
+    EXPECT_EQ(parsed(plan_of_run(run, peers, 1000)).gather_max, 8u);
+}
+
 TEST(PlanOfRun, knows_the_size_of_models_that_this_machine_can_make) {
     std::size_t known = 0;
     for (const std::string& name : tasks::task_kinds()) {

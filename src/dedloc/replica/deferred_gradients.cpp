@@ -51,14 +51,17 @@ void DeferredGradients::hand_in_late(CounterRange samples,
 
 void DeferredGradients::committed(const consensus::RoundPlan& plan,
                                   const consensus::Decision& decision,
-                                  std::optional<std::size_t> mine) {
+                                  std::optional<std::size_t> mine,
+                                  std::vector<allreduce::LeftOut> left_out) {
     std::vector<ElementRange> included;
     if (mine)
         for (std::size_t p = 0; p < plan.parts.size() && p < decision.parts.size(); ++p)
             if (decision.parts[p].includes(*mine)) included.push_back(plan.parts[p].range());
     if (bugs_.count_twice) included.clear();
     included = consensus::joined(std::move(included));
-    if (unsent_ && !bugs_.lose_unsent) unsent_->settle(included);
+    for (allreduce::LeftOut& one : left_out)
+        if (bugs_.lose_left_out) one.rest = nullptr;
+    if (unsent_ && !bugs_.lose_unsent) unsent_->settle(included, left_out);
     const ElementRange moved = all_if_empty(consensus::moved_range(plan));
     const std::vector<ElementRange> excluded =
         consensus::intersect(consensus::complement(included, vector_count_), moved);

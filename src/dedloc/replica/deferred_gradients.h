@@ -56,10 +56,12 @@ class DeferredGradients {
                       std::vector<float> sum,
                       consensus::ElementRange moved = {});
 
-    // A commit of the open step. `mine`: this peer's place in the plan, if it has one.
+    // A commit of the open step. `mine`: this peer's place in the plan, if it has one; so much it
+    // left out of sums as their owner.
     void committed(const consensus::RoundPlan& plan,
                    const consensus::Decision& decision,
-                   std::optional<std::size_t> mine);
+                   std::optional<std::size_t> mine,
+                   std::vector<allreduce::LeftOut> left_out = {});
     // The step was decided elsewhere and nobody knows what of ours was in it: at most once wins.
     void forget();
 

@@ -30,14 +30,28 @@ void UnsentGradients::hand_in(std::span<float> sum) {
     handed_in_ = true;
 }
 
-void UnsentGradients::settle(const std::vector<consensus::ElementRange>& taken) {
-    if (!handed_in_) return;
+void UnsentGradients::settle(const std::vector<consensus::ElementRange>& taken,
+                             const std::vector<allreduce::LeftOut>& left_out) {
+    if (handed_in_) take_off(taken);
     handed_in_ = false;
+    for (const allreduce::LeftOut& one : left_out) keep(one);
+}
+
+void UnsentGradients::take_off(const std::vector<consensus::ElementRange>& taken) {
     if (taken.size() == 1 && taken[0].offset == 0 && taken[0].end() >= unsent_.size())
         return std::swap(unsent_, left_);
     for (const consensus::ElementRange& range : taken) {
         const std::size_t end = std::min<std::size_t>(range.end(), unsent_.size());
         for (std::size_t i = range.offset; i < end; ++i) unsent_[i] = left_[i];
+    }
+}
+
+// A sum without our contribution leaves that unsent beside its rest.
+void UnsentGradients::keep(const allreduce::LeftOut& left_out) {
+    const std::size_t end = std::min<std::size_t>(left_out.range.end(), unsent_.size());
+    for (std::size_t i = left_out.range.offset; i < end; ++i) {
+        const float rest = left_out.rest ? (*left_out.rest)[i - left_out.range.offset] : 0.0f;
+        unsent_[i] = left_out.has_own ? rest : unsent_[i] + rest;
     }
 }
 

@@ -6,6 +6,11 @@
 //   sent    = decode(encode(pending))
 //   unsent  = pending - sent      where the certificate took the contribution; else as before
 //
+// As the owner of a sum of sparse contributions (allreduce/sparse_sums.h) this peer brought all of
+// `pending` itself, and keeps what it left out of that sum, of everybody's:
+//
+//   unsent  = left out of the sum
+//
 // An encoding is a function of its block's numbers alone, so that whoever encodes `pending` again,
 // divided by a power of two, sends what was taken off here.
 // Numbers are sums over samples, as gradients are: what is left of a small batch weighs as little
@@ -22,6 +27,7 @@
 #include <span>
 #include <vector>
 
+#include "dedloc/allreduce/sparse_sums.h"
 #include "dedloc/codec/codec.h"
 #include "dedloc/consensus/member_input.h"
 
@@ -36,8 +42,10 @@ class UnsentGradients {
     // Adds what is unsent to the first elements of a contribution, and keeps what its encoding
     // leaves out of them.
     void hand_in(std::span<float> sum);
-    // The step that the contribution was handed in for is decided: these ranges are in it.
-    void settle(const std::vector<consensus::ElementRange>& taken);
+    // The step that the contribution was handed in for is decided: these ranges are in it, and so
+    // much this peer left out of sums as their owner, whether it had handed something in or not.
+    void settle(const std::vector<consensus::ElementRange>& taken,
+                const std::vector<allreduce::LeftOut>& left_out = {});
     // Forgets everything: another state takes the place of ours.
     void forget();
 
@@ -48,6 +56,9 @@ class UnsentGradients {
     void take_up(std::span<const float> unsent);
 
   private:
+    void take_off(const std::vector<consensus::ElementRange>& taken);
+    void keep(const allreduce::LeftOut& left_out);
+
     codec::CodecId codec_;
     std::vector<float> unsent_;
     std::vector<float> left_;  // becomes unsent where the certificate takes what was handed in

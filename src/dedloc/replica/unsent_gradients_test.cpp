@@ -3,6 +3,7 @@
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
+#include <memory>
 #include <numeric>
 
 #include "dedloc/base/random.h"
@@ -60,6 +61,34 @@ TEST_P(UnsentGradientsTest, what_arrives_is_what_was_taken_off) {
         for (std::size_t i = 0; i < many; ++i)
             ASSERT_EQ(unsent.unsent()[i], sum[i] - sent[i]) << i << " in step " << step;
     }
+}
+
+// An owner of sparse sums keeps what it left out of them, of everybody's.
+TEST_P(UnsentGradientsTest, an_owner_keeps_what_it_left_out_of_a_sum) {
+    std::vector<float> sum = random_vector();
+    unsent.hand_in(sum);
+    const auto rest = std::make_shared<const std::vector<float>>(block, 7.0f);
+    // Our contribution is in the first sum, whole, and not in the second; of the third another is
+    // the owner, and it took ours.
+    unsent.settle({{0, block}, {2 * block, many - 2 * block}},
+                  {{{0, block}, rest, true}, {{block, block}, rest, false}});
+    const std::vector<float> sent = arrived(sum);
+    for (std::size_t i = 0; i < many; ++i) {
+        const float expected = i < 2 * block ? 7.0f : sum[i] - sent[i];
+        ASSERT_EQ(unsent.unsent()[i], expected) << i;
+    }
+    // Two rounds to which nothing is brought: a rest is added to what waits, and one that is lost
+    // takes nothing along but itself.
+    unsent.settle({}, {{{0, block}, rest, false}});
+    EXPECT_EQ(unsent.unsent()[0], 14.0f);
+    unsent.settle({}, {{{0, block}, nullptr, false}});
+    EXPECT_EQ(unsent.unsent()[0], 14.0f);
+    std::vector<float> next = random_vector();
+    const float fresh = next[0];
+    unsent.hand_in(next);
+    EXPECT_EQ(next[0], fresh + 14.0f);
+    unsent.settle({{0, block}}, {{{0, block}, nullptr, true}});
+    EXPECT_EQ(unsent.unsent()[0], 0.0f) << "all of ours was in a sum whose rest is lost";
 }
 
 TEST_P(UnsentGradientsTest, a_contribution_that_no_round_took_changes_nothing) {

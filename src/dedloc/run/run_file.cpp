@@ -271,6 +271,17 @@ void check_local_again(const RunFile& run, TomlReader& reader) {
                                     run.task.precision));
 }
 
+// A run that never gathers would say nothing with it.
+void check_gather_max(const RunFile& run, TomlReader& reader) {
+    const AveragingConfig& averaging = run.averaging;
+    if (averaging.gather_max == codec::gather_max_usual ||
+        (averaging.codec && codec::sum_codec(*averaging.codec)))
+        return;
+    reader.fail_key("averaging.gather_max",
+                    "'averaging.gather_max' is for the codec \"sparse\": contributions in other "
+                    "codecs are always added, or (\"low_rank\") always gathered");
+}
+
 void check_robust(const RunFile& run, TomlReader& reader) {
     if (run.fragments() > 1)
         reader.fail_key("local.fragments",
@@ -314,6 +325,7 @@ void check_together(const RunFile& run, TomlReader& reader) {
                                     to_word(run.averaging.round_deadline_max)));
     if (run.local) check_local(run, reader);
     if (run.averaging.is_sparse()) check_sparse(run, reader);
+    check_gather_max(run, reader);
     if (run.robust) check_robust(run, reader);
     if (run.access) check_access(run, reader);
     const std::vector<SectionSchema>* schema = sections_of(run.task.kind);

@@ -52,6 +52,8 @@ struct AveragingConfig {
     std::uint64_t codec_threshold = 1u << 16;
     std::uint64_t part_elements_max = 1u << 20;  // of the largest part, at most 1 MiB
     std::uint64_t group_max = 64;                // more trainers than that average in a grid
+    // Sparse contributions of more trainers than that are added by owners instead of gathered.
+    std::uint64_t gather_max = codec::gather_max_usual;
     Duration round_deadline_min = std::chrono::seconds(1);
     Duration round_deadline_max = std::chrono::seconds(120);
     Duration quorum_timeout = std::chrono::seconds(10);  // without majority: a new branch

@@ -276,6 +276,22 @@ TEST(RunFile, says_where_fragments_do_not_fit) {
               std::string::npos);
 }
 
+TEST(RunFile, says_from_how_many_on_sparse_contributions_are_added) {
+    const std::string start = "name = \"r\"\n[averaging]\ncodec = \"sparse\"\n";
+    const RunFile usual = parsed(start);
+    EXPECT_EQ(usual.averaging.gather_max, codec::gather_max_usual);
+    EXPECT_EQ(to_toml(usual).find("gather_max"), std::string::npos) << "runs keep their names";
+    const RunFile few = parsed(start + "gather_max = 8\n");
+    EXPECT_EQ(few.averaging.gather_max, 8u);
+    EXPECT_NE(to_toml(few).find("gather_max = 8"), std::string::npos);
+    EXPECT_NE(run_hash(usual), run_hash(few));
+    EXPECT_NE(failure("name = \"r\"\n[averaging]\ngather_max = 8\n")
+                  .find("run.toml:3:14: 'averaging.gather_max' is for the codec \"sparse\""),
+              std::string::npos)
+        << failure("name = \"r\"\n[averaging]\ngather_max = 8\n");
+    EXPECT_FALSE(failure(start + "gather_max = 0\n").empty());
+}
+
 TEST(RunFile, says_where_a_sparse_codec_does_not_fit) {
     EXPECT_NE(failure("name = \"r\"\n[robust]\n[averaging]\ncodec = \"low_rank\"\n")
                   .find("[robust] and the codec \"low_rank\" exclude each other"),

@@ -43,6 +43,9 @@ constexpr std::pair<std::string_view, std::string_view> common_comments[] = {
      "what travels: \"fp16\"; \"fp32\": twice the bytes and no rounding; \"adaptive\": large "
      "tensors in 8 bit, half the bytes; \"sparse\" and \"low_rank\": contributions 90 and "
      "60 times smaller than in fp16, for slow lines (docs/few-bytes.md)"},
+    {"averaging.gather_max",
+     "sparse: what more trainers than that bring is added by owners, so that bytes no longer grow "
+     "with them"},
     {"averaging.round_deadline_min",
      "nobody is waited for longer than this when rounds are quick …"},
     {"averaging.round_deadline_max", "… or than this, however slow they are"},
