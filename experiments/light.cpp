@@ -18,6 +18,7 @@ namespace {
 
 constexpr double sparse_accuracy_min = 0.868;
 constexpr double sparse_bytes_max = 4e6;  // that a peer sends in all
+constexpr double sums_bytes_share_max = 0.65;
 constexpr std::uint64_t light_fragments = 4;
 constexpr double fragment_bytes_max = 1.1;  // a round's, times fragments, of the whole vector's
 constexpr double fragments_accuracy_less = 0.01;
@@ -108,6 +109,14 @@ Mode overlap_mode(const LightCommand& command, const run::RunFile& run, std::siz
     return mode;
 }
 
+// Owners add the contributions of so few, which are gathered else.
+Mode sums_mode(const LightCommand& command, const run::RunFile& run, std::size_t trainers) {
+    Mode mode = sparse_mode(command, run, trainers);
+    mode.name = fmt::format("sums_{}", trainers);
+    mode.run.averaging.gather_max = trainers / 2;
+    return mode;
+}
+
 Mode low_rank_mode(const LightCommand& command, const run::RunFile& run) {
     Mode mode = sparse_mode(command, run, 4);
     mode.name = "low_rank";
@@ -124,6 +133,8 @@ std::vector<Mode> image_modes(const LightCommand& command, const run::RunFile& r
         modes.push_back(sparse_mode(command, run, trainers));
         modes.push_back(overlap_mode(command, run, trainers));
     }
+    modes.push_back(sums_mode(command, run, 16));
+    if (command.only == "sums_32") modes.push_back(sums_mode(command, run, 32));
     modes.push_back(low_rank_mode(command, run));
     return modes;
 }
@@ -177,7 +188,8 @@ bool light_holds(const LightLine& line) {
     bool held = is_identical("light", line.identical);
     const bool low_rank = line.mode == "low_rank";
     const double accuracy_min = low_rank ? low_rank_accuracy_min : sparse_accuracy_min;
-    if (low_rank || line.mode.starts_with("sparse") || line.mode.starts_with("overlap"))
+    if (low_rank || line.mode.starts_with("sparse") || line.mode.starts_with("overlap") ||
+        line.mode.starts_with("sums"))
         held = all_hold(
                    "light",
                    {at_least(line.mode + ": accuracy", line.accuracy, accuracy_min),
@@ -203,6 +215,17 @@ bool fragments_hold(const std::vector<LightLine>& lines) {
                      at_least(fragments->mode + ": accuracy",
                               fragments->accuracy,
                               whole->accuracy - fragments_accuracy_less)});
+}
+
+// Sums beside what is gathered of as many peers.
+bool sums_hold(const std::vector<LightLine>& lines) {
+    const auto gathered = std::ranges::find(lines, "sparse_16", &LightLine::mode);
+    const auto sums = std::ranges::find(lines, "sums_16", &LightLine::mode);
+    if (gathered == lines.end() || sums == lines.end()) return true;
+    return all_hold("light",
+                    {at_most("sums_16: bytes sent by a peer, of sparse_16's",
+                             sums->sent / gathered->sent,
+                             sums_bytes_share_max)});
 }
 
 nlohmann::ordered_json methods_json(const LightLine& line) {
@@ -338,6 +361,7 @@ int run_light(const LightCommand& command) {
         lines.push_back(*line);
     }
     held = fragments_hold(lines) && held;
+    held = sums_hold(lines) && held;
     if (command.albert && lines.size() == 2) {
         held = albert_holds(lines[0], lines[1]);
         json["bytes_fewer"] = fewer(lines[0], lines[1]);

@@ -6,11 +6,14 @@
 //   fragments the same, of a quarter of the vector in turn (Streaming DiLoCo), four times as often
 //   sparse    of each 4,096 numbers the 64 largest (SparseLoCo); with 4 peers, where a round costs
 //             the least, twice as often
-//   overlap   the same, and inner steps go on while a round is made
+//   sums      as sparse, but owners add what peers bring and send on a sparse encoding of the sum
+//             (allreduce/sparse_sums.h), as with more than 16 of them
+//   overlap   as sparse, and inner steps go on while a round is made
 //   low_rank  as sparse, but each 16,384 numbers as four products of vectors (codec/low_rank.h),
 //             and without an outer momentum
 //
-// Each with 4 peers; sparse and overlap also with 16. Bytes are those delivered to all, with every
+// Each with 4 peers; sparse and overlap also with 16, sums with 16 alone (`--only sums_32`: with
+// 32). Bytes are those delivered to all, with every
 // header, status and certificate, from the first step to the last.
 //
 // `--albert`: a small ALBERT that reads the King James Bible instead, 4 peers:

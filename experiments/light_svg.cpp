@@ -17,8 +17,15 @@ constexpr double bytes_least = 1e4;
 constexpr double bytes_most = 1e9;
 constexpr double accuracy_least = 0.5;
 constexpr double accuracy_most = 0.9;
-constexpr std::array<const char*, 8> light_colours = {
-    "#4477aa", "#228833", "#cc6677", "#aa8800", "#aa3377", "#66ccee", "#bbbbbb", "#000000"};
+constexpr std::array<const char*, 9> light_colours = {"#4477aa",
+                                                      "#228833",
+                                                      "#cc6677",
+                                                      "#aa8800",
+                                                      "#aa3377",
+                                                      "#66ccee",
+                                                      "#bbbbbb",
+                                                      "#000000",
+                                                      "#ee8866"};
 
 double x_of(double bytes) {
     const double place = std::log10(std::max(bytes, bytes_least) / bytes_least) /
