@@ -332,11 +332,11 @@ def host(run_file: "Optional[str | os.PathLike[str]]" = None, *, resume: Optiona
     admit: "list" lets in by invitation: ``dedloc invite NAME --dir FOLDER`` gives a string for each
         person.
 
-    Options, as of :func:`join`: directory (identity and bookkeeping of this peer, one process at a
-    time), name, listen, announce, relays (addresses: "0.0.0.0:4001", "[::]:4001", a name and a
+    Options, as of :func:`join`: directory (identity and bookkeeping of this peer, one process at
+    a time), name, listen, announce, relays (addresses: "0.0.0.0:4001", "[::]:4001", a name and a
     port, or multiaddresses; one, or several), patience (seconds), web (True, a port or
-    "ADDRESS:PORT": :meth:`Run.web` from the start), tensorboard (a folder that gets event files of this peer, each
-    step as it is made).
+    "ADDRESS:PORT": :meth:`Run.web` from the start), tensorboard (a folder that gets event files
+    of this peer, each step as it is made).
     """
     sections = dict(optimizer=optimizer, schedule=schedule, stop=stop, averaging=averaging,
                     local=local, robust=robust, checkpoint=checkpoint, evaluate=evaluate,
