@@ -264,18 +264,32 @@ bool Checkers::is_owner_alone_between(const PeerId& peer,
     return unsent == next;
 }
 
+// The step was decided once more, by another branch, without this contribution.
+bool Checkers::is_decided_without(const PeerId& peer,
+                                  const MemberInput& input,
+                                  const std::set<std::uint64_t>& steps) const {
+    return std::ranges::any_of(book_.links(), [&](const auto& one) {
+        const Link& link = one.second;
+        return link.plan && steps.contains(link.decision.instance.step) &&
+               std::ranges::none_of(link.plan->members, [&](const consensus::PlanMember& member) {
+                   return member.peer == peer && member.input == input;
+               });
+    });
+}
+
 // A step is decided between two contributions: what it took of the first is sent, the rest is not.
+// A peer that follows another branch than the one that took it has sent nothing there.
 void Checkers::check_unsent(const PeerId& peer, const Frozen& last, const Frozen& next) {
     if (last.process != next.process || last.forgotten != next.forgotten) return;
-    bool decided = false;
+    std::set<std::uint64_t> taken_in;  // steps
     for (const auto& [digest, link] : book_.links()) {
         if (!link.plan) continue;
         for (std::size_t i = 0; i < link.plan->members.size(); ++i) {
             if (link.plan->members[i].peer != peer || link.plan->members[i].input != last.input)
                 continue;
-            decided = decided || std::ranges::any_of(link.decision.parts, [i](const auto& part) {
-                          return part.includes(i);
-                      });
+            const auto has = [i](const auto& part) { return part.includes(i); };
+            if (std::ranges::any_of(link.decision.parts, has))
+                taken_in.insert(link.decision.instance.step);
             if (is_owner_alone_between(peer,
                                        unsent_after(link, i, last),
                                        link.decision.instance.step + 1,
@@ -283,7 +297,9 @@ void Checkers::check_unsent(const PeerId& peer, const Frozen& last, const Frozen
                 return;
         }
     }
-    if (!decided && is_owner_alone_between(peer, last.before, 0, next.before)) return;
+    if ((taken_in.empty() || is_decided_without(peer, last.input, taken_in)) &&
+        is_owner_alone_between(peer, last.before, 0, next.before))
+        return;
     violation(
         fmt::format("what {} has not sent before samples [{}, {}) is not what the "
                     "certificates left of [{}, {})",

@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -122,6 +123,9 @@ class Checkers {
     std::vector<float> pending_of(const PeerId& peer,
                                   const consensus::MemberInput& input,
                                   std::span<const float> unsent) const;
+    bool is_decided_without(const PeerId& peer,
+                            const consensus::MemberInput& input,
+                            const std::set<std::uint64_t>& steps) const;
     void check_unsent(const PeerId& peer, const Frozen& last, const Frozen& next);
     std::vector<float> unsent_after(const Link& link, std::size_t member, const Frozen& last) const;
     bool is_owner_alone_between(const PeerId& peer,
