@@ -21,7 +21,7 @@ constexpr KeysOfSection first_keys[] = {
      "attention_dropout classifier_dropout dropout embedding feed_forward "
      "heads hidden layers positions vocabulary"},
     {"averaging",
-     "codec codec_threshold delayed gather_max group_max leave_out_slow norm_max "
+     "codec codec_threshold delayed group_max leave_out_slow norm_max "
      "part_elements_max quorum_timeout round_deadline_max round_deadline_min "
      "voter_after_contributions"},
     {"batch",

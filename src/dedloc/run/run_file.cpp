@@ -28,19 +28,22 @@ namespace dedloc::run {
 namespace {
 
 // Versions are written, so that they are hashed, and may be asked for; they cannot be chosen.
+// `gathered_numerics`: of rounds with sparse codecs; 2 has longer parts, and sums by owners.
 struct Versions {
     std::uint64_t format = run_format;
     std::uint64_t numerics = numerics_version;
     std::uint64_t optimizer_numerics = optim::numerics_version;
     std::uint64_t robust_numerics = robust_numerics_version;
+    std::uint64_t gathered_numerics = 2;
 };
 
 template <typename Visitor>
-void visit_versions(Visitor& visit, const Versions& versions, bool robust) {
+void visit_versions(Visitor& visit, const Versions& versions, bool robust, bool gathers) {
     visit("format", versions.format);
     visit("numerics", versions.numerics);
     visit("optimizer_numerics", versions.optimizer_numerics);
     if (robust) visit("robust_numerics", versions.robust_numerics);
+    if (gathers) visit("gathered_numerics", versions.gathered_numerics);
 }
 
 // A rule for a value whose own rule nobody knows: peers sent it in its canonical form.
@@ -96,7 +99,7 @@ std::vector<Word> all_words_of(const RunFile& run, bool all = true) {
     const std::vector<Section> sections = complete_sections(run.task);
     WordCollector collector;
     collector.all = all;
-    visit_versions(collector, Versions{}, run.robust.has_value());
+    visit_versions(collector, Versions{}, run.robust.has_value(), run.averaging.is_sparse());
     visit_fields(collector, run, sections);
     return std::move(collector.words);
 }
@@ -383,10 +386,11 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
     if (root.contains("local")) run.local.emplace();
     if (root.contains("robust")) run.robust.emplace();
     if (root.contains("access")) run.access.emplace();
-    if (root["averaging"]["codec"].value_or(std::string_view()) == adaptive)
-        run.averaging.codec.reset();
+    const auto named_codec = root["averaging"]["codec"].value_or(std::string_view());
+    if (named_codec == adaptive) run.averaging.codec.reset();
+    if (const auto named = codec::codec_from_string(named_codec)) run.averaging.codec = *named;
     TomlReader reader(root, file_name);
-    visit_versions(reader, Versions{}, run.robust.has_value());
+    visit_versions(reader, Versions{}, run.robust.has_value(), run.averaging.is_sparse());
     // First of all: in a file of another version a key that nobody knows here is no misspelt one.
     if (reader.error) return *std::move(reader.error);
     // Only peers say their format.

@@ -630,6 +630,23 @@ TEST(RunFile, with_robust_says_how_rounds_are_proved) {
               std::string::npos);
 }
 
+// An older peer would refuse the plans of such a round.
+TEST(RunFile, with_a_sparse_codec_says_how_rounds_gather) {
+    const std::string key = "gathered_numerics = ";
+    const auto plain = parse_run_file("name = \"x\"\n", "run.toml");
+    ASSERT_TRUE(plain);
+    EXPECT_EQ(to_toml(*plain).find(key), std::string::npos);
+    for (const char* codec : {"sparse", "low_rank"}) {
+        const std::string text = fmt::format("name = \"x\"\n[averaging]\ncodec = \"{}\"\n", codec);
+        const auto gathers = parse_run_file(text, "run.toml");
+        ASSERT_TRUE(gathers) << gathers.error().message();
+        EXPECT_NE(to_toml(*gathers).find(key), std::string::npos);
+        EXPECT_TRUE(parse_run_file(to_toml(*gathers), "run.toml"));
+        EXPECT_NE(failure(key + "1\n" + text).find("the version of dedloc that"),
+                  std::string::npos);
+    }
+}
+
 // A newer dedloc may have new keys as well: what is wrong is the version.
 TEST(RunFile, of_another_version_is_said_before_unknown_keys) {
     for (const char* version : {"format", "numerics", "optimizer_numerics"})

@@ -17,8 +17,7 @@ void visit_averaging(Visitor& visit, Averaging& averaging) {
               Integers{.min = codec_threshold_min});
     visit("averaging.part_elements_max", averaging.part_elements_max, Integers{256, 1u << 20});
     visit("averaging.group_max", averaging.group_max, Integers{2, 256});
-    if (visit.all || averaging.gather_max != codec::gather_max_usual)
-        visit("averaging.gather_max", averaging.gather_max, Integers{1, 256});
+    visit("averaging.gather_max", averaging.gather_max, Integers{1, 256});
     visit("averaging.round_deadline_min", averaging.round_deadline_min, Durations{100ms, 1h});
     visit("averaging.round_deadline_max", averaging.round_deadline_max, Durations{100ms, 1h});
     visit("averaging.quorum_timeout", averaging.quorum_timeout, Durations{1s, 24h});
