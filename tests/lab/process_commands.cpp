@@ -431,13 +431,13 @@ void add_text_to_image_mini(CLI::App& lab, TextToImageMiniCommand& command, int&
     mini->add_option("--seed", command.seed, "of the model and of the image codes");
     mini->add_flag("--alone", command.alone, "in a plain loop instead, to compare");
     mini->add_option("--sheet", command.sheet, "PNG file for 16 held-out prompts");
-    mini->add_option("--words", command.words, "of a caption (8); the longest has 11")
+    mini->add_option("--words", command.words, "of a caption (11, as many as the longest has)")
         ->check(CLI::Range(1, 64));
-    mini->add_option("--caption-drop", command.caption_drop, "text_to_image.caption_drop (0)")
+    mini->add_option("--caption-drop", command.caption_drop, "text_to_image.caption_drop (0.1)")
         ->check(CLI::Range(0.0, 0.9));
-    mini->add_option("--code-noise", command.code_noise, "text_to_image.code_noise (0)")
+    mini->add_option("--code-noise", command.code_noise, "text_to_image.code_noise (0.1)")
         ->check(CLI::Range(0.0, 0.9));
-    mini->add_option("--guidance", command.guidance, "text_to_image.guidance (1)")
+    mini->add_option("--guidance", command.guidance, "text_to_image.guidance (2)")
         ->check(CLI::Range(0.0, 100.0));
     mini->add_option("--model", command.model, "folder for the model, as dedloc export has it");
     mini->add_flag("--json", command.json, json_help);
