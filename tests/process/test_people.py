@@ -144,13 +144,19 @@ class Admission(ProcessTest):
             folder = ("--dir", str(host.directory))
             strings.append((self.dedloc("invite", "Ana", *folder).stdout.strip(),
                             self.dedloc("invite", *folder).stdout.strip()))
+        # Who only looks has a token, and no run file yet.
+        self.dedloc("watch", strings[0][0], "--dir", str(self.folder / "member"), "--seconds", "1",
+                    "--json")
+        other = self.join(strings[1][1], "member")
+        self.assertNotEqual(other.end(), harness.OK)
+        self.expect_last_sentence(other.errors(), "the token is of run")
         member = self.join(strings[0][0], "member")
         self.until_step(1, member)
         member.process.terminate()
         self.assertEqual(member.end(), harness.OK)
         other = self.join(strings[1][1], "member")
-        self.assertNotEqual(other.end(), harness.OK)
-        self.expect_last_sentence(other.errors(), "the token is of run")
+        self.assertEqual(other.end(), harness.BAD_INPUT)
+        self.expect_last_sentence(other.errors(), "the folder of a peer of another run")
 
     def test_a_personal_string_shows_the_run_before_and_after_its_peer_takes_part(self) -> None:
         run = self.write("run.toml", run_text(gradient_ms=20))
