@@ -40,7 +40,8 @@ class RunFromPython(Folder):
         ours = make_model()
         theirs = make_model()
         theirs.load_state_dict(ours.state_dict())
-        _, optimizer = self.opened(ours, groups=groups and groups(ours), **settings)
+        folder = f"host{len(os.listdir(self.folder))}"  # for each run its own
+        _, optimizer = self.opened(ours, folder, groups and groups(ours), **settings)
         plain = make_optimizer(theirs)
         for _ in range(steps):
             inputs = torch.randn(8, 4)
