@@ -144,7 +144,7 @@ class Admission(ProcessTest):
             folder = ("--dir", str(host.directory))
             strings.append((self.dedloc("invite", "Ana", *folder).stdout.strip(),
                             self.dedloc("invite", *folder).stdout.strip()))
-        # Who only looks has a token, and no run file yet.
+        # The watcher redeems the code: its folder has a token, and no run file.
         self.dedloc("watch", strings[0][0], "--dir", str(self.folder / "member"), "--seconds", "1",
                     "--json")
         other = self.join(strings[1][1], "member")
