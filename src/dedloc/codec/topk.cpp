@@ -355,17 +355,23 @@ std::size_t read_front(std::size_t kept_of_whole, ByteView encoded, Chunk& chunk
     return 0;
 }
 
-// Calls body(element, value) for every number in bytes of the right length. Numbers of a chunk that
-// makes no sense are shown as far as they have places, infinite ones among them.
+// Calls body(element, weight × value) for every number in bytes of the right length; with a weight
+// of 1 values stay as they are. Numbers of a chunk that makes no sense are shown as far as they
+// have places, infinite ones among them.
 template <std::size_t kept, typename Body>
-void for_each_sparse_number(ByteView encoded, std::size_t elements_count, const Body& body) {
+void for_each_sparse_number(ByteView encoded,
+                            std::size_t elements_count,
+                            float weight,
+                            const Body& body) {
     DEDLOC_CHECK(encoded.size() == sparse_size<kept>(elements_count));
     Chunk chunk;
     for (std::size_t first = 0; first < elements_count; first += topk_chunk) {
         const std::size_t count = std::min(topk_chunk, elements_count - first);
         const Shape shape = Shape::of(kept, count);
         (void)read_numbers(shape, encoded.first(shape.bytes()), chunk);
-        const std::array<float, 4> values = chunk.values();
+        std::array<float, 4> values = chunk.values();
+        if (weight != 1.0f)
+            for (float& value : values) value = weight * value;
         for (std::size_t i = 0; i < chunk.kept; ++i)
             if (chunk.places[i] < count) body(first + chunk.places[i], values[chunk.codes[i]]);
         encoded = encoded.subspan(shape.bytes());
@@ -473,38 +479,16 @@ template <std::size_t kept>
 void floats_from_sparse(ByteView encoded, std::span<float> out) {
     std::fill(out.begin(), out.end(), 0.0f);
     for_each_sparse_number<kept>(
-        encoded, out.size(), [&](std::size_t element, float value) { out[element] = value; });
+        encoded, out.size(), 1.0f, [&](std::size_t element, float value) { out[element] = value; });
 }
-
-namespace {
-
-// Calls named(element) for each number that is added.
-template <std::size_t kept, typename Named>
-void add_named(std::span<float> accumulator, ByteView encoded, float weight, const Named& named) {
-    DEDLOC_CHECK(encoded.size() == sparse_size<kept>(accumulator.size()));
-    const FloatEnvironmentGuard guard;
-    Chunk chunk;
-    for (std::size_t first = 0; first < accumulator.size(); first += topk_chunk) {
-        const std::size_t count = std::min(topk_chunk, accumulator.size() - first);
-        const Shape shape = Shape::of(kept, count);
-        (void)read_numbers(shape, encoded.first(shape.bytes()), chunk);
-        std::array<float, 4> weighted = chunk.values();
-        for (float& value : weighted) value = weight * value;
-        for (std::size_t i = 0; i < chunk.kept; ++i) {
-            const std::size_t place = chunk.places[i];
-            if (place >= count) continue;
-            accumulator[first + place] += weighted[chunk.codes[i]];
-            named(first + place);
-        }
-        encoded = encoded.subspan(shape.bytes());
-    }
-}
-
-}  // namespace
 
 template <std::size_t kept>
 void add_weighted_sparse(std::span<float> accumulator, ByteView encoded, float weight) {
-    add_named<kept>(accumulator, encoded, weight, [](std::size_t) {});
+    const FloatEnvironmentGuard guard;
+    for_each_sparse_number<kept>(
+        encoded, accumulator.size(), weight, [&](std::size_t element, float weighted) {
+            accumulator[element] += weighted;
+        });
 }
 
 void add_weighted_sparse(std::span<float> accumulator,
@@ -512,18 +496,21 @@ void add_weighted_sparse(std::span<float> accumulator,
                          float weight,
                          std::span<std::uint64_t> named) {
     DEDLOC_CHECK(named.size() * 64 >= accumulator.size(), "{} words", named.size());
-    add_named<sparse_kept>(accumulator, encoded, weight, [named](std::size_t element) {
-        named[element / 64] |= std::uint64_t{1} << (element % 64);
-    });
+    const FloatEnvironmentGuard guard;
+    for_each_sparse_number<sparse_kept>(
+        encoded, accumulator.size(), weight, [&](std::size_t element, float weighted) {
+            accumulator[element] += weighted;
+            named[element / 64] |= std::uint64_t{1} << (element % 64);
+        });
 }
 
 double sum_of_squares_sparse(ByteView encoded, std::size_t elements_count, float weight) {
     const FloatEnvironmentGuard guard;
     double squares = 0;
-    for_each_sparse_number<sparse_kept>(encoded, elements_count, [&](std::size_t, float value) {
-        const auto weighted = static_cast<double>(weight * value);
-        squares += weighted * weighted;
-    });
+    for_each_sparse_number<sparse_kept>(
+        encoded, elements_count, weight, [&](std::size_t, float weighted) {
+            squares += static_cast<double>(weighted) * static_cast<double>(weighted);
+        });
     return squares;
 }
 
