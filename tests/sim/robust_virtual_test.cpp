@@ -79,6 +79,13 @@ class RobustVirtualRun : public testing::Test {
                            result.steps.end(),
                            [](const auto& step) { return step.samples == 8.0 * peers_count; });
     }
+    void expect_banned(const Result<VirtualResult>& result) const {
+        ASSERT_TRUE(result) << result.error().message();
+        EXPECT_EQ(told_.banned, liar());
+        EXPECT_EQ(told_.told_themselves, liar());
+        EXPECT_TRUE(result->identical);
+        EXPECT_EQ(result->steps.back().members, peers_count - 1);
+    }
     std::set<PeerId> liar() const { return {told_.machines[liar_index]}; }
 
     OrdersTold told_;
@@ -108,11 +115,7 @@ TEST_F(RobustVirtualRun, many_newcomers_at_once_neither_stop_the_founder_nor_spi
 
 TEST_F(RobustVirtualRun, a_gradient_half_as_long_again_is_found_and_its_author_banned) {
     const auto result = run({.factor = 1.5f, .from_step = 6, .until_step = 1000}, true, 40);
-    ASSERT_TRUE(result) << result.error().message();
-    EXPECT_EQ(told_.banned, liar());
-    EXPECT_EQ(told_.told_themselves, liar());
-    EXPECT_TRUE(result->identical);
-    EXPECT_EQ(result->steps.back().members, peers_count - 1);
+    expect_banned(result);
 }
 
 TEST_F(RobustVirtualRun, a_peer_that_erred_is_told_and_is_back_when_it_computes_rightly) {
@@ -129,11 +132,7 @@ TEST_F(RobustVirtualRun, a_peer_that_erred_is_told_and_is_back_when_it_computes_
 TEST_F(RobustVirtualRun, of_local_updates_a_wrong_way_is_found_and_its_author_banned) {
     local_batch_ = 2;
     const auto result = run({.factor = -1.0f, .from_step = 6, .until_step = 1000}, true, 40);
-    ASSERT_TRUE(result) << result.error().message();
-    EXPECT_EQ(told_.banned, liar());
-    EXPECT_EQ(told_.told_themselves, liar());
-    EXPECT_TRUE(result->identical);
-    EXPECT_EQ(result->steps.back().members, peers_count - 1);
+    expect_banned(result);
 }
 
 TEST_F(RobustVirtualRun, honest_local_updates_are_checked_and_nobody_is_kept_out) {

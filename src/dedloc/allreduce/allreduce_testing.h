@@ -178,4 +178,27 @@ inline std::shared_ptr<RoundInput> make_contribution(std::uint64_t peer,
     return input;
 }
 
+// Members of one exchange, among simulated peers: node i's place in the plan is place(i).
+class ExchangeGroup : public testing::Test {
+  protected:
+    explicit ExchangeGroup(std::uint64_t seed) : world_(seed) {}
+    ~ExchangeGroup() override {
+        stop_members();
+        for (sim::SimNode* node : nodes_) world_.run_task(node->host().stop());
+    }
+
+    std::uint32_t place(std::size_t node) const { return place_of(plan_, nodes_[node]->id()); }
+    void stop_members() {
+        for (auto& member : members_) world_.run_task(member->stop());
+        members_.clear();
+    }
+
+    sim::World world_;
+    std::vector<sim::SimNode*> nodes_;
+    std::vector<std::unique_ptr<ExchangePeer>> members_;
+    std::vector<std::shared_ptr<const RoundInput>> inputs_;
+    TransferOptions options_;
+    consensus::RoundPlan plan_;
+};
+
 }  // namespace dedloc::allreduce

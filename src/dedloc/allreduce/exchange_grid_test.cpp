@@ -21,19 +21,14 @@ constexpr std::size_t columns_count = 2;
 
 // n0 to n7 in groups n0 n3 n6, n1 n4 n7 and n2 n5. Columns are n0 n1 n2 and n3 n4 n5; n6 and n7 own
 // nothing. n6 brings nothing.
-class GridExchange : public testing::Test {
+class GridExchange : public ExchangeGroup {
   protected:
-    GridExchange() : world_(11) {
+    GridExchange() : ExchangeGroup(11) {
         for (std::size_t i = 0; i < peers_count; ++i) nodes_.push_back(&world_.add_node());
         options_.vector_count = grid_elements;
         options_.part_elements_max = grid_part;
     }
-    ~GridExchange() override {
-        for (auto& member : members_) world_.run_task(member->stop());
-        for (sim::SimNode* node : nodes_) world_.run_task(node->host().stop());
-    }
 
-    std::uint32_t place(std::size_t node) const { return place_of(plan_, nodes_[node]->id()); }
     void make_plan(codec::CodecId codec) {
         options_.codec = codec;
         plan_ = consensus::RoundPlan{};
@@ -138,12 +133,6 @@ class GridExchange : public testing::Test {
     }
 
     std::deque<Bytes> sent_;
-    sim::World world_;
-    std::vector<sim::SimNode*> nodes_;
-    std::vector<std::unique_ptr<ExchangePeer>> members_;
-    std::vector<std::shared_ptr<const RoundInput>> inputs_;
-    TransferOptions options_;
-    consensus::RoundPlan plan_;
 };
 
 TEST_F(GridExchange, is_the_mean_of_all_samples_and_everybody_has_the_same_bytes) {
@@ -168,8 +157,7 @@ TEST_F(GridExchange, the_order_of_arrival_changes_no_bit) {
         ASSERT_TRUE(all_have_all());
         for (std::size_t i = 0; i < peers_count; ++i) EXPECT_TRUE(everywhere(i)) << i;
         averages.insert(members_.front()->average());
-        for (auto& member : members_) world_.run_task(member->stop());
-        members_.clear();
+        stop_members();
     }
     EXPECT_EQ(averages.size(), 1u);
 }

@@ -19,9 +19,9 @@ Digest numbered_digest(std::uint8_t number) {
 }
 
 // Each of three trainers owns one of three chunks.
-class ExchangeSums : public testing::Test {
+class ExchangeSums : public ExchangeGroup {
   protected:
-    ExchangeSums() : world_(3) {
+    ExchangeSums() : ExchangeGroup(3) {
         options_.codec = codec::CodecId::sparse;
         options_.gather_max = 2;
         options_.vector_count = trainers * chunk;
@@ -50,12 +50,7 @@ class ExchangeSums : public testing::Test {
             members_[i]->begin(plan_, inputs_[i]);
         }
     }
-    ~ExchangeSums() override {
-        for (auto& member : members_) world_.run_task(member->stop());
-        for (sim::SimNode* node : nodes_) world_.run_task(node->host().stop());
-    }
 
-    std::uint32_t place(std::size_t node) const { return place_of(plan_, nodes_[node]->id()); }
     std::shared_ptr<const std::vector<float>> left_out(std::size_t node, std::uint32_t part) const {
         return members_[node]->rests().find(members_[0]->exchange->finished().at(part));
     }
@@ -68,13 +63,6 @@ class ExchangeSums : public testing::Test {
             },
             10s);
     }
-
-    sim::World world_;
-    std::vector<sim::SimNode*> nodes_;
-    std::vector<std::unique_ptr<ExchangePeer>> members_;
-    std::vector<std::shared_ptr<RoundInput>> inputs_;
-    TransferOptions options_;
-    consensus::RoundPlan plan_;
 };
 
 TEST_F(ExchangeSums, everybody_gets_the_same_bytes_and_owners_keep_the_rest) {

@@ -15,19 +15,14 @@ constexpr std::uint64_t elements = 6000;
 constexpr std::uint64_t part_elements = 500;
 
 // Three trainers n0, n1, n2 with contributions, and n3 without.
-class ExchangeTest : public testing::Test {
+class ExchangeTest : public ExchangeGroup {
   protected:
-    ExchangeTest() : world_(3) {
+    ExchangeTest() : ExchangeGroup(3) {
         for (int i = 0; i < 4; ++i) nodes_.push_back(&world_.add_node());
-    }
-    ~ExchangeTest() override {
-        forget();
-        for (sim::SimNode* node : nodes_) world_.run_task(node->host().stop());
     }
 
     void forget() {
-        for (auto& member : members_) world_.run_task(member->stop());
-        members_.clear();
+        stop_members();
         inputs_.clear();
         plan_ = consensus::RoundPlan{};
     }
@@ -51,7 +46,6 @@ class ExchangeTest : public testing::Test {
         plan_.leader = nodes_[0]->id();
         for (std::size_t i = 0; i < count; ++i) plan_.standby.push_back(place(i));
     }
-    std::uint32_t place(std::size_t node) const { return place_of(plan_, nodes_[node]->id()); }
     // Parts of equal size, owned by these nodes in turn.
     void give_parts_to(const std::vector<std::size_t>& owners) {
         for (std::uint64_t at = 0; at < elements; at += part_elements)
@@ -78,13 +72,6 @@ class ExchangeTest : public testing::Test {
         for (const auto& [part, header] : members_[0]->exchange->finished())
             for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(header.includes(place(i))) << part;
     }
-
-    sim::World world_;
-    std::vector<sim::SimNode*> nodes_;
-    std::vector<std::unique_ptr<ExchangePeer>> members_;
-    std::vector<std::shared_ptr<const RoundInput>> inputs_;
-    TransferOptions options_;
-    consensus::RoundPlan plan_;
 };
 
 class ExchangeOfCodec : public ExchangeTest, public testing::WithParamInterface<codec::CodecId> {};

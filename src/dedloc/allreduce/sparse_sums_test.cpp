@@ -6,6 +6,7 @@
 
 #include "dedloc/allreduce/allreduce_testing.h"
 #include "dedloc/allreduce/gathered.h"
+#include "dedloc/allreduce/gathered_testing.h"
 #include "dedloc/allreduce/mean_reducer.h"
 #include "dedloc/allreduce/plan_check.h"
 
@@ -14,33 +15,16 @@ namespace {
 
 using codec::CodecId;
 
-constexpr std::uint64_t summed_offset = 4096;
-constexpr std::uint64_t summed_count = 2 * 4096 + 300;
+constexpr std::uint32_t summed_owner = 1;
 
-// The plan has one part, and three members with 3, 5 and 8 samples; the second, who owns it,
-// carries 2 more on some ranges.
+// The member that carries owns the part.
 consensus::RoundPlan summed_plan() {
-    consensus::RoundPlan plan;
-    plan.codec = static_cast<std::uint32_t>(CodecId::sparse);
+    consensus::RoundPlan plan = sparse_plan(summed_owner);
     plan.sum_codec = static_cast<std::uint32_t>(CodecId::sparse_sum);
-    plan.members.resize(3);
-    plan.members[0].input.fresh = {0, 3};
-    plan.members[1].input.fresh = {10, 15};
-    plan.members[1].input.carried = {8, 10};
-    plan.members[1].input.carried_ranges = {{0, 5000}, {9000, 7}};
-    plan.members[2].input.fresh = {0, 8};
-    plan.parts = {{summed_offset, summed_count, 1}};
     return plan;
 }
 
-constexpr std::uint32_t summed_owner = 1;
-
-std::vector<float> brought_by(std::uint32_t member) {
-    Random random(member + 1);
-    std::vector<float> sum(summed_count);
-    for (float& value : sum) value = static_cast<float>(random.normal());
-    return sum;
-}
+std::vector<float> brought_by(std::uint32_t member) { return sparse_sum(member + 1); }
 
 std::vector<PartInput> summed_inputs(const consensus::RoundPlan& plan) {
     std::vector<PartInput> inputs;
@@ -54,16 +38,16 @@ std::vector<PartInput> summed_inputs(const consensus::RoundPlan& plan) {
 }
 
 double samples_at(std::uint64_t element) {
-    const std::uint64_t at = summed_offset + element;
+    const std::uint64_t at = gathered_offset + element;
     return at < 5000 || (at >= 9000 && at < 9007) ? 18 : 16;
 }
 
 // The sum that an owner makes, one element after the other.
 std::vector<double> plain_sum(const consensus::RoundPlan& plan) {
-    std::vector<double> sum(summed_count, 0.0);
+    std::vector<double> sum(gathered_count, 0.0);
     for (std::uint32_t i = 0; i < plan.members.size(); ++i) {
         std::vector<float> brought = brought_by(i);
-        std::vector<float> arrived(summed_count);
+        std::vector<float> arrived(gathered_count);
         if (i != summed_owner) {
             EXPECT_TRUE(
                 codec::decode(CodecId::sparse, codec::encode(CodecId::sparse, brought), arrived));
@@ -78,14 +62,14 @@ TEST(SparseSums, what_is_sent_and_what_is_left_out_are_the_sum) {
     const consensus::RoundPlan plan = summed_plan();
     const ReducedPart reduced = reduce_part(plan, 0, summed_inputs(plan));
     EXPECT_EQ(reduced.included, Bytes{7});
-    EXPECT_EQ(reduced.encoded->size(), codec::encoded_size(CodecId::sparse_sum, summed_count));
+    EXPECT_EQ(reduced.encoded->size(), codec::encoded_size(CodecId::sparse_sum, gathered_count));
     consensus::FinishedPart header;
     header.included = reduced.included;
     header.digest = reduced.digest;
     EXPECT_TRUE(is_average_size(plan, header, reduced.encoded->size()));
     EXPECT_TRUE(is_sound_average(plan, header, *reduced.encoded));
     EXPECT_FALSE(stretch_of(plan, header, 0)) << "nobody fills in its own";
-    std::vector<float> average(summed_count);
+    std::vector<float> average(gathered_count);
     ASSERT_TRUE(decode_average(plan, 0, *reduced.encoded, average));
     EXPECT_EQ(std::ranges::count_if(average, [](float each) { return each != 0; }),
               2 * 512 + (512 * 300 + 4095) / 4096);
@@ -102,9 +86,9 @@ TEST(SparseSums, what_is_sent_and_what_is_left_out_are_the_sum) {
 // Round after round with what is left out in the next contribution, all arrives.
 TEST(SparseSums, nothing_of_an_owners_sums_is_lost) {
     const consensus::RoundPlan plan = summed_plan();
-    std::vector<double> arrived(summed_count, 0.0);
-    std::vector<double> handed_in(summed_count, 0.0);
-    std::vector<float> unsent(summed_count, 0.0f);
+    std::vector<double> arrived(gathered_count, 0.0);
+    std::vector<double> handed_in(gathered_count, 0.0);
+    std::vector<float> unsent(gathered_count, 0.0f);
     for (int round = 0; round < 30; ++round) {
         auto inputs = summed_inputs(plan);
         const std::vector<double> fresh = plain_sum(plan);
@@ -113,7 +97,7 @@ TEST(SparseSums, nothing_of_an_owners_sums_is_lost) {
         inputs[summed_owner].encoded =
             encode_contribution(CodecId::fp32, own, plan.members[summed_owner].input);
         const ReducedPart reduced = reduce_part(plan, 0, inputs);
-        std::vector<float> average(summed_count);
+        std::vector<float> average(gathered_count);
         ASSERT_TRUE(decode_average(plan, 0, *reduced.encoded, average));
         for (std::size_t e = 0; e < own.size(); ++e) {
             arrived[e] += samples_at(e) * static_cast<double>(average[e]);
