@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "dedloc/allreduce/sparse_sums.h"
 #include "dedloc/security/hash_list.h"
 
 namespace dedloc::allreduce {
@@ -12,9 +13,8 @@ codec::CodecId codec_of(const consensus::RoundPlan& plan, std::uint32_t part) {
 }
 
 codec::CodecId average_codec_of(const consensus::RoundPlan& plan, std::uint32_t part) {
-    const codec::CodecId codec = codec_of(plan, part);
-    if (plan.sum_codec == 0 || !codec::is_sparse(codec)) return codec;
-    return static_cast<codec::CodecId>(plan.sum_codec);
+    return sums_sparsely(plan, part) ? static_cast<codec::CodecId>(plan.sum_codec)
+                                     : codec_of(plan, part);
 }
 
 int scale_exponent(codec::CodecId codec, const consensus::MemberInput& input) {

@@ -6,6 +6,7 @@
 #include "dedloc/allreduce/gathered.h"
 #include "dedloc/allreduce/part_codec.h"
 #include "dedloc/allreduce/routes.h"
+#include "dedloc/allreduce/sparse_sums.h"
 
 namespace dedloc::allreduce {
 namespace {
@@ -56,14 +57,10 @@ Ok check_parts(const consensus::RoundPlan& plan, const TransferOptions& options)
 // send what they leave out.
 Ok check_sums(const consensus::RoundPlan& plan, const TransferOptions& options) {
     if (plan.sum_codec == 0) return {};
-    const auto brings = [&](std::uint32_t member) {
-        return member < plan.members.size() && !plan.members[member].input.is_empty();
-    };
-    std::size_t contributors = 0;
-    for (std::uint32_t i = 0; i < plan.members.size(); ++i) contributors += brings(i) ? 1 : 0;
-    const auto codec = options.sum_codec(contributors);
+    const auto codec = options.sum_codec(contributors_in(plan));
     if (!codec || static_cast<std::uint32_t>(*codec) != plan.sum_codec)
         return bad_plan("the codec of its sums");
+    const auto brings = [&](std::uint32_t member) { return brings_something(plan, member); };
     const auto owns = [&](const consensus::PlanPart& part) { return brings(part.owner); };
     return std::ranges::all_of(plan.parts, owns) && std::ranges::all_of(plan.standby, brings)
                ? Ok()

@@ -6,6 +6,15 @@
 
 namespace dedloc::allreduce {
 
+bool brings_something(const consensus::RoundPlan& plan, std::uint32_t member) {
+    return !plan.members[member].input.is_empty();
+}
+
+std::size_t contributors_in(const consensus::RoundPlan& plan) {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        plan.members, [](const auto& member) { return !member.input.is_empty(); }));
+}
+
 bool sums_sparsely(const consensus::RoundPlan& plan, std::uint32_t part) {
     return plan.sum_codec != 0 && codec::is_sparse(codec_of(plan, part));
 }

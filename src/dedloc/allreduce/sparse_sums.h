@@ -32,6 +32,9 @@
 
 namespace dedloc::allreduce {
 
+bool brings_something(const consensus::RoundPlan& plan, std::uint32_t member);
+std::size_t contributors_in(const consensus::RoundPlan& plan);
+
 // Do owners add the sparse contributions to this part of a checked plan?
 bool sums_sparsely(const consensus::RoundPlan& plan, std::uint32_t part);
 

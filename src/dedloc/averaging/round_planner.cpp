@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "dedloc/allreduce/chunking.h"
+#include "dedloc/allreduce/sparse_sums.h"
 #include "dedloc/links/partition_detector.h"
 #include "dedloc/links/rates.h"
 #include "dedloc/planner/grid.h"
@@ -184,11 +185,9 @@ void RoundPlanner::expect_sparse(std::vector<planner::PeerRates>& rates) const {
 // Where only a leader may own that brings nothing, it gathers.
 void RoundPlanner::set_sum_codec(consensus::RoundPlan& plan) const {
     const auto brings = [&](std::uint32_t member) {
-        return !plan.members[member].input.is_empty();
+        return allreduce::brings_something(plan, member);
     };
-    std::size_t contributors = 0;
-    for (std::uint32_t i = 0; i < plan.members.size(); ++i) contributors += brings(i) ? 1 : 0;
-    const auto codec = question_.options.sum_codec(contributors);
+    const auto codec = question_.options.sum_codec(allreduce::contributors_in(plan));
     const auto owns = [&](const consensus::PlanPart& part) { return brings(part.owner); };
     if (!codec || !std::ranges::all_of(plan.parts, owns)) return;
     plan.sum_codec = static_cast<std::uint32_t>(*codec);
