@@ -11,6 +11,7 @@
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/tasks/training_task.h"
+#include "dedloc/tensor/relative_distance.h"
 #include "dedloc/train/accumulation.h"
 
 #include "experiments/albert_miniature.h"
@@ -179,17 +180,6 @@ class Machine {
     std::unique_ptr<train::SampledModel> model_;
 };
 
-double distance(const std::vector<float>& one, const std::vector<float>& other) {
-    double squares = 0;
-    double length = 0;
-    for (std::size_t i = 0; i < one.size(); ++i) {
-        const double difference = static_cast<double>(one[i]) - static_cast<double>(other[i]);
-        squares += difference * difference;
-        length += static_cast<double>(other[i]) * static_cast<double>(other[i]);
-    }
-    return std::sqrt(squares / length);
-}
-
 int fails(const Error& error, int code) {
     fmt::print(stderr, "dedloc: {}\n", error.message());
     return code;
@@ -227,7 +217,7 @@ int compare(const UnlikeCommand& command, Machine& machine) {
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
     for (std::size_t i = 0; i < made->size(); ++i) {
         const Contribution& one = (*made)[i];
-        const double off = distance(one.sum, theirs[i + 2]);
+        const double off = tensor::relative_distance(one.sum, theirs[i + 2]);
         // No robust run takes muon: this is why.
         const bool judged = one.inner != optim::to_string(OptimizerKind::muon);
         held = held && (!judged || off <= share_of_tolerance_max * one.tolerance);

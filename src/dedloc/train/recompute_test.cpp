@@ -12,6 +12,7 @@
 #include "dedloc/base/random.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/security/identity.h"
+#include "dedloc/tensor/relative_distance.h"
 #include "dedloc/train/local_updates.h"
 #include "dedloc/train/vector_model.h"
 
@@ -127,17 +128,6 @@ std::vector<CounterRange> micro_batches_of(CounterRange samples) {
     return all;
 }
 
-double distance(std::span<const float> one, std::span<const float> other) {
-    double squares = 0;
-    double length = 0;
-    for (std::size_t i = 0; i < one.size(); ++i) {
-        const double difference = static_cast<double>(one[i]) - static_cast<double>(other[i]);
-        squares += difference * difference;
-        length += static_cast<double>(other[i]) * static_cast<double>(other[i]);
-    }
-    return std::sqrt(squares / length);
-}
-
 class Recompute : public testing::TestWithParam<optim::OptimizerKind> {
   protected:
     LocalConfig config_ = local_config(GetParam());
@@ -219,7 +209,8 @@ TEST_P(Recompute, stays_within_the_tolerance_where_machines_round_otherwise) {
     run::RunFile run;
     run.robust.emplace();
     run.local = config_;
-    const double off = distance(handed_in, validator.again(author.id, {{{0, 96}, state}})[0]);
+    const double off =
+        tensor::relative_distance(handed_in, validator.again(author.id, {{{0, 96}, state}})[0]);
     EXPECT_GT(off, 0);
     EXPECT_LT(off, run::recheck_tolerance(run) / 5);
 }

@@ -11,6 +11,7 @@
 
 #include "dedloc/optim/optimizer.h"
 #include "dedloc/tasks/albert/albert_weights.h"
+#include "dedloc/tensor/relative_distance.h"
 #include "dedloc/torch_bridge/flat_module.h"
 
 namespace dedloc::tasks {
@@ -217,17 +218,6 @@ std::vector<float> gradient_of(AlbertModel& model, const std::vector<AlbertBatch
     return all;
 }
 
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-    double squares = 0;
-    double size = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
-        squares += d * d;
-        size += static_cast<double>(b[i]) * static_cast<double>(b[i]);
-    }
-    return std::sqrt(squares / size);
-}
-
 TEST(AlbertModel, samples_add_up_however_they_are_put_into_batches) {
     AlbertModel model(small(), 5);
     const text::MaskedBatch batch = made_batch(4, 9, 60);
@@ -237,10 +227,10 @@ TEST(AlbertModel, samples_add_up_however_they_are_put_into_batches) {
         rows.push_back(albert_batch(row_of(batch, row), {seeds[static_cast<std::size_t>(row)]}));
     const auto together = gradient_of(model, {albert_batch(batch, seeds)});
     const auto apart = gradient_of(model, rows);
-    EXPECT_LT(distance(apart, together), 1e-5);
+    EXPECT_LT(tensor::relative_distance(apart, together), 1e-5);
     // And dropout was there: other seeds, another gradient.
     const auto other = gradient_of(model, {albert_batch(batch, {1, 2, 3, 4})});
-    EXPECT_GT(distance(other, together), 1e-2);
+    EXPECT_GT(tensor::relative_distance(other, together), 1e-2);
     model.eval();
     const auto still = gradient_of(model, {albert_batch(batch, seeds)});
     EXPECT_EQ(still, gradient_of(model, {albert_batch(batch, {1, 2, 3, 4})}));
@@ -316,7 +306,8 @@ TEST(Lamb, follows_the_reference_for_a_hundred_steps) {
         const auto after = file->find(fmt::format("after.{}", step + 1));
         if (!after) continue;
         ++compared;
-        EXPECT_LT(distance(parameters, *after->floats()), 2e-6) << "after step " << step + 1;
+        EXPECT_LT(tensor::relative_distance(parameters, *after->floats()), 2e-6)
+            << "after step " << step + 1;
     }
     EXPECT_EQ(compared, 3) << "lamb_reference.py writes what is after steps 1, 10 and 100";
 }
