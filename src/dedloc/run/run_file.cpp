@@ -38,12 +38,13 @@ struct Versions {
 };
 
 template <typename Visitor>
-void visit_versions(Visitor& visit, const Versions& versions, bool robust, bool gathers) {
+void visit_versions(Visitor& visit, const RunFile& run) {
+    const Versions versions;
     visit("format", versions.format);
     visit("numerics", versions.numerics);
     visit("optimizer_numerics", versions.optimizer_numerics);
-    if (robust) visit("robust_numerics", versions.robust_numerics);
-    if (gathers) visit("gathered_numerics", versions.gathered_numerics);
+    if (run.robust) visit("robust_numerics", versions.robust_numerics);
+    if (run.averaging.is_sparse()) visit("gathered_numerics", versions.gathered_numerics);
 }
 
 // A rule for a value whose own rule nobody knows: peers sent it in its canonical form.
@@ -99,7 +100,7 @@ std::vector<Word> all_words_of(const RunFile& run, bool all = true) {
     const std::vector<Section> sections = complete_sections(run.task);
     WordCollector collector;
     collector.all = all;
-    visit_versions(collector, Versions{}, run.robust.has_value(), run.averaging.is_sparse());
+    visit_versions(collector, run);
     visit_fields(collector, run, sections);
     return std::move(collector.words);
 }
@@ -390,7 +391,7 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
     if (named_codec == adaptive) run.averaging.codec.reset();
     if (const auto named = codec::codec_from_string(named_codec)) run.averaging.codec = *named;
     TomlReader reader(root, file_name);
-    visit_versions(reader, Versions{}, run.robust.has_value(), run.averaging.is_sparse());
+    visit_versions(reader, run);
     // First of all: in a file of another version a key that nobody knows here is no misspelt one.
     if (reader.error) return *std::move(reader.error);
     // Only peers say their format.
