@@ -31,12 +31,12 @@ namespace dedloc::peer {
 
 inline constexpr int peers_per_machine_max = 64;  // numbered folders of one run
 
-inline constexpr std::string_view identity_file = "identity.key";
 inline constexpr std::string_view join_file = "join.txt";
 inline constexpr std::string_view way_back_file = "way-back.txt";
 inline constexpr double join_refresh_s = 5;  // how often a peer writes it
 inline constexpr std::string_view events_file = "events.jsonl";
 using train::checkpoints_folder;
+using train::identity_file;
 using train::run_copy_file;
 
 // Errors: local_fault when neither XDG_STATE_HOME nor HOME is set.

@@ -5,11 +5,6 @@
 #include "dedloc/base/file.h"
 
 namespace dedloc::train {
-namespace {
-
-constexpr std::string_view identity_file = "identity.key";
-
-}  // namespace
 
 Ok check_folder_of(const std::string& directory, const Digest& run) {
     std::error_code error;
