@@ -34,7 +34,7 @@ def main(run_word: str, directory: str, mode: str = "") -> None:
     hashes = {}
     ended = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
-    # One write: ranks are unbuffered and share a pipe, and print() writes a line in two.
+    # print() would write the line in two pieces, between which another rank may write its own.
     os.write(sys.stdout.fileno(), f"rank {rank} is {os.getpid()}\n".encode())
     while not over:
         inputs = torch.rand(64, 2) * 2 - 1
