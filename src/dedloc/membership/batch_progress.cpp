@@ -1,17 +1,12 @@
 #include "dedloc/membership/batch_progress.h"
 
 #include <algorithm>
-#include <cmath>
-#include <utility>
 
 namespace dedloc::membership {
 namespace {
 
-// Weight of a new micro-batch in the smoothed speed (hivemind's performance EMA).
+// Weight of a new measurement in the smoothed speed (hivemind's performance EMA).
 constexpr double smoothing = 0.1;
-// Shorter micro-batches are measured together: on a busy machine most of them end within the time
-// that the processor gives at once, and the few that wait for their turn take all the time.
-constexpr double measured_together_s = 1;
 constexpr double stall_factor = 4;
 // Claims of others are extrapolated this far beyond their last word, in status intervals.
 constexpr double extrapolation_intervals = 1.5;
@@ -24,24 +19,12 @@ BatchProgress::BatchProgress(std::uint64_t target, Duration status_interval)
 
 void BatchProgress::report_speed(std::uint64_t samples, double seconds) {
     if (!(seconds > 0)) return;
-    const bool stands_alone = seconds >= measured_together_s || samples_per_s_ <= 0;
-    if (stands_alone) smooth(std::exchange(measured_, {}));
-    measured_.samples += static_cast<double>(samples);
-    measured_.seconds += seconds;
-    ++measured_.micro_batches;
-    if (stands_alone || measured_.seconds >= measured_together_s)
-        smooth(std::exchange(measured_, {}));
+    const double rate = static_cast<double>(samples) / seconds;
+    const double before = samples_per_s_;
+    samples_per_s_ = before > 0 ? before + smoothing * (rate - before) : rate;
     // A process that was stopped has not become slow: one long gap counts for little.
     const double usual = micro_batch_s_;
     micro_batch_s_ = usual > 0 ? std::min(seconds, usual * stall_factor) : seconds;
-}
-
-void BatchProgress::smooth(const Measured& measured) {
-    if (measured.micro_batches == 0) return;
-    const double rate = measured.samples / measured.seconds;
-    const double before = samples_per_s_;
-    const double weight = 1 - std::pow(1 - smoothing, measured.micro_batches);
-    samples_per_s_ = before > 0 ? before + weight * (rate - before) : rate;
 }
 
 void BatchProgress::refresh(const std::vector<Other>& others, TimePoint now) {

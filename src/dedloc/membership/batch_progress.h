@@ -3,7 +3,7 @@
 // Everybody computes the same estimate from the same statuses: what the others have accumulated at
 // our step, each extrapolated by its own measured speed for a bounded time.
 //
-// Thread: refresh() the network thread, report_speed() the trainer's; the rest any.
+// Thread: refresh() the network thread; the rest any.
 
 #pragma once
 #include <atomic>
@@ -20,7 +20,8 @@ class BatchProgress {
     // `status_interval`: how often the others say how far they are.
     BatchProgress(std::uint64_t target, Duration status_interval);
 
-    // We have computed so many samples in so many seconds.
+    // We have computed so many samples in so many seconds. The speed follows within ten
+    // micro-batches, as others believe no more samples than a peer's own speed makes (SampleClaims).
     void report_speed(std::uint64_t samples, double seconds);
     double samples_per_s() const { return samples_per_s_; }
     double micro_batch_s() const { return micro_batch_s_; }
@@ -42,16 +43,8 @@ class BatchProgress {
     double own_share() const;
 
   private:
-    struct Measured {
-        double samples = 0;
-        double seconds = 0;
-        int micro_batches = 0;
-    };
-    void smooth(const Measured& measured);
-
     double target_;
-    double age_max_;     // seconds; claims are not extrapolated any further
-    Measured measured_;  // since samples_per_s_ was smoothed last
+    double age_max_;  // seconds; claims are not extrapolated any further
     std::atomic<double> samples_per_s_{0};
     std::atomic<double> micro_batch_s_{0};
     std::atomic<double> others_samples_{0};

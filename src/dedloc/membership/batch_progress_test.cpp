@@ -55,12 +55,13 @@ TEST(BatchProgress, is_full_when_it_will_be_as_near_to_the_target_as_it_can) {
     EXPECT_TRUE(progress.is_full(950, told_at));
 }
 
-// Nine of ten micro-batches take 5 ms, and every tenth waits 400 ms for the processor.
-TEST(BatchProgress, short_micro_batches_on_a_busy_machine_are_worth_what_they_take_together) {
+// The first micro-batch of a process is slow, as libraries are loaded and memory is touched. Others
+// refuse samples that a peer's own speed cannot make (SampleClaims).
+TEST(BatchProgress, speed_follows_within_ten_micro_batches_after_a_slow_first_one) {
     BatchProgress progress(1000, 1s);
-    for (int i = 0; i < 300; ++i) progress.report_speed(64, i % 10 == 9 ? 0.4 : 0.005);
-    EXPECT_NEAR(progress.samples_per_s(), 640 / 0.445, 100);
-    EXPECT_DOUBLE_EQ(progress.micro_batch_s(), 0.02);
+    progress.report_speed(64, 0.3);
+    for (int i = 0; i < 10; ++i) progress.report_speed(64, 0.01);
+    EXPECT_GT(progress.samples_per_s(), 6400 / 2);
 }
 
 TEST(BatchProgress, one_long_gap_does_not_make_a_peer_slow) {
