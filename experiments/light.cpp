@@ -268,9 +268,10 @@ void fall(optim::Schedule& schedule, std::uint64_t steps, double final_fraction)
     schedule.final_fraction = final_fraction;
 }
 
-Mode albert_sync(const LightCommand& command, const run::RunFile& run) {
-    // Light rounds count some samples more than asked: a step more for each is enough.
-    Mode mode{"albert_sync", run, command.albert_rounds * (command.albert_steps + 1)};
+// After as many samples.
+Mode albert_sync(const LightCommand& command, const run::RunFile& run, double samples) {
+    const auto step = static_cast<double>(command.albert_batch * albert_trainers);
+    Mode mode{"albert_sync", run, static_cast<std::uint64_t>(std::ceil(samples / step))};
     mode.trainers = albert_trainers;
     mode.samples_per_s = albert_batches_per_s * static_cast<double>(command.albert_batch);
     mode.run.optimizer.schedule.peak = command.albert_rate;
@@ -326,15 +327,45 @@ run::RunFile run_file_of(const LightCommand& command) {
     return *run;
 }
 
-std::vector<Mode> modes_of(const LightCommand& command, const run::RunFile& run) {
-    std::vector<Mode> modes;
-    if (command.albert)
-        modes = {albert_sync(command, run), albert_light(command, run)};
-    else
-        modes = image_modes(command, run);
-    if (!command.only.empty())
-        std::erase_if(modes, [&](const Mode& mode) { return mode.name != command.only; });
-    return modes;
+struct LightReport {
+    nlohmann::ordered_json json{{"ok", false}};
+    bool held = true;
+};
+
+// Light rounds count some samples more than asked. So they come first.
+Result<LightReport> train_albert(const LightCommand& command,
+                                 const run::RunFile& run,
+                                 const tasks::TrainingTask& task) {
+    const Mode light_mode = albert_light(command, run);
+    DEDLOC_TRY(const LightLine light, train_mode(command, light_mode, task));
+    LightReport report;
+    report.json[light.mode] = to_json(light);
+    if (command.only == light.mode) return report;
+    const Mode sync_mode = albert_sync(command, run, light.samples);
+    DEDLOC_TRY(const LightLine sync, train_mode(command, sync_mode, task));
+    report.json[sync.mode] = to_json(sync);
+    report.json["bytes_fewer"] = fewer(sync, light);
+    report.json["loss_ratio"] = light.loss / sync.loss;
+    report.held = albert_holds(sync, light);
+    return report;
+}
+
+Result<LightReport> train_images_lightly(const LightCommand& command,
+                                         const run::RunFile& run,
+                                         const tasks::TrainingTask& task) {
+    LightReport report;
+    std::vector<LightLine> lines;
+    for (const Mode& mode : image_modes(command, run)) {
+        if (!command.only.empty() && mode.name != command.only) continue;
+        DEDLOC_TRY(const LightLine line, train_mode(command, mode, task));
+        report.held = light_holds(line) && report.held;
+        report.json[mode.name] = to_json(line);
+        lines.push_back(line);
+    }
+    report.held = fragments_hold(lines) && report.held;
+    report.held = sums_hold(lines) && report.held;
+    if (!command.plot.empty()) std::ofstream(command.plot) << light_svg(lines);
+    return report;
 }
 
 }  // namespace
@@ -347,31 +378,15 @@ int run_light(const LightCommand& command) {
         fmt::print(stderr, "dedloc: {}\n", task.error().message());
         return exit_data_missing;
     }
-    nlohmann::ordered_json json{{"ok", false}};
-    std::vector<LightLine> lines;
-    bool held = true;
-    for (const Mode& mode : modes_of(command, run)) {
-        const auto line = train_mode(command, mode, **task);
-        if (!line) {
-            fmt::print(stderr, "dedloc: {}\n", line.error().message());
-            return exit_check_failed;
-        }
-        if (!command.albert) held = light_holds(*line) && held;
-        json[mode.name] = to_json(*line);
-        lines.push_back(*line);
+    auto report = command.albert ? train_albert(command, run, **task)
+                                 : train_images_lightly(command, run, **task);
+    if (!report) {
+        fmt::print(stderr, "dedloc: {}\n", report.error().message());
+        return exit_check_failed;
     }
-    held = fragments_hold(lines) && held;
-    held = sums_hold(lines) && held;
-    if (command.albert && lines.size() == 2) {
-        held = albert_holds(lines[0], lines[1]);
-        json["bytes_fewer"] = fewer(lines[0], lines[1]);
-        json["loss_ratio"] = lines[1].loss / lines[0].loss;
-    } else if (!command.albert && !command.plot.empty()) {
-        std::ofstream(command.plot) << light_svg(lines);
-    }
-    json["ok"] = held;
-    if (command.json) fmt::print("{}\n", monitor::json_line(json));
-    return held ? 0 : exit_check_failed;
+    report->json["ok"] = report->held;
+    if (command.json) fmt::print("{}\n", monitor::json_line(report->json));
+    return report->held ? 0 : exit_check_failed;
 }
 
 }  // namespace dedloc::lab
