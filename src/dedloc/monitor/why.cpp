@@ -173,7 +173,7 @@ class Adviser {
     void advise_to_average_less() {
         const run::RunFile& run = facts_.run;
         const double round_s = after_computing_s();
-        if (!run.averaging.delayed && !run.local) {
+        if (!run.averaging.delayed && !run.local && !run.is_checked()) {
             const double step_s =
                 std::max(parts_.computing_s, parts_.averaging_s + parts_.applying_s) +
                 parts_.waiting_s;

@@ -102,6 +102,18 @@ TEST(Why, a_slow_line_is_named_with_what_would_help_and_how_much) {
     EXPECT_EQ(why.advice[0].what, "local") << "the best comes first";
 }
 
+TEST(Why, no_run_whose_contributions_are_checked_is_advised_to_compute_beside_rounds) {
+    run::RunFile run = why_run();
+    run.robust.emplace();
+    WhyEvents seen(run);
+    seen.add(step_of({0.8, 0.1, 3, 0.1}, 2.9));
+    EXPECT_EQ(find_advice(explain(seen.facts({})), "delayed"), nullptr);
+    run.robust->check = 0;
+    WhyEvents unchecked(run);
+    unchecked.add(step_of({0.8, 0.1, 3, 0.1}, 2.9));
+    EXPECT_NE(find_advice(explain(unchecked.facts({})), "delayed"), nullptr);
+}
+
 TEST(Why, an_aggregator_is_advised_where_lines_are_alike_and_slow) {
     WhyEvents seen(why_run());
     events::PlanMade plan{.predicted_s = 6};

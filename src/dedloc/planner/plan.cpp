@@ -247,12 +247,17 @@ class Planner {
                               computing,
                               averaging,
                               computing_s > averaging_s ? "computing" : "averaging")
-                : fmt::format("A step takes {}: computing ({}), then averaging ({}); with "
-                              "averaging.delayed, at the same time, it would take {}.",
+                : fmt::format("A step takes {}: computing ({}), then averaging ({}){}.",
                               step,
                               computing,
                               averaging,
-                              duration_text(step_seconds(computing_s, averaging_s, true))));
+                              if_delayed(computing_s, averaging_s)));
+    }
+
+    std::string if_delayed(double computing_s, double averaging_s) const {
+        if (question_.delayed_refused) return {};
+        return fmt::format("; with averaging.delayed, at the same time, it would take {}",
+                           duration_text(step_seconds(computing_s, averaging_s, true)));
     }
 
     Ok advise() {

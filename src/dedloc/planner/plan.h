@@ -30,8 +30,9 @@ struct LoadQuestion {
     std::uint64_t elements_count = 0;
     double element_bytes = 2;
     std::uint64_t part_elements_min = 0;
-    double batch_samples = 0;  // samples of a step; 0: whoever may compute does
-    bool delayed = false;      // computing goes on while a step is averaged (averaging.delayed)
+    double batch_samples = 0;      // samples of a step; 0: whoever may compute does
+    bool delayed = false;          // computing goes on while a step is averaged (averaging.delayed)
+    bool delayed_refused = false;  // it never may (robust runs), and no sentence advises it
 };
 
 // The peer that a run with these lines does without (left_out.h; averaging.leave_out_slow), with

@@ -40,15 +40,19 @@ class Adviser {
         advice_.batch = file_.question.batch_samples / static_cast<double>(file_.local_steps);
         const double computing_s = advice_.batch / samples_per_s_;
         const auto dense_s = seconds_of_round(codec::codec_from_string(file_.codec).value());
-        const auto sparse_s = seconds_of_round(light_codec);
-        if (!dense_s || !sparse_s) return std::nullopt;
+        if (!dense_s) return std::nullopt;
         advice_.synchronous_share = share_of(computing_s, *dense_s, false);
         if (advice_.synchronous_share >= good_share) {
             choose(0, computing_s, *dense_s);
+            advice_.codec = file_.codec;
             return advice_;
         }
+        advice_.codec = file_.robust ? file_.codec : std::string(codec::to_string(light_codec));
+        note_refused();
+        const auto light_s = file_.robust ? dense_s : seconds_of_round(light_codec);
+        if (!light_s) return std::nullopt;
         for (const std::uint64_t steps : local_steps_tried) {
-            choose(steps, computing_s * static_cast<double>(steps), *sparse_s);
+            choose(steps, computing_s * static_cast<double>(steps), *light_s);
             if (advice_.round_s <= round_over_computing * computing_s * static_cast<double>(steps))
                 break;
         }
@@ -60,8 +64,16 @@ class Adviser {
         advice_.local_steps = steps;
         advice_.round_s = round_s;
         advice_.share_waiting = share_of(computing_s, round_s, false);
-        advice_.delayed = steps > 0 && advice_.share_waiting < waiting_share;
+        advice_.delayed =
+            steps > 0 && !file_.question.delayed_refused && advice_.share_waiting < waiting_share;
         advice_.share = share_of(computing_s, round_s, advice_.delayed);
+    }
+
+    void note_refused() {
+        if (!file_.robust) return;
+        advice_.refused = fmt::format(
+            "[robust] refuses sparse codecs{}: nobody could compute such a contribution again.",
+            file_.question.delayed_refused ? " and averaging.delayed" : "");
     }
 
     // Everybody who computes takes part. Nothing: it is impossible.
@@ -104,17 +116,22 @@ std::string light_sentence(const LightAdvice& advice) {
             percent(advice.synchronous_share));
     const std::string waiting =
         advice.delayed ? fmt::format(" (without delayed {})", percent(advice.share_waiting)) : "";
+    const bool is_dense = !advice.refused.empty();
     return fmt::format(
-        "{}: {} local steps, sparse{}: {} of computing time{}; synchronous: {} ([local], "
-        "averaging.codec = \"sparse\"{}, batch.target = {:.0f}; docs/few-bytes.md).",
+        "{}: {} local steps, {}{}: {} of computing time{}; synchronous: {} ([local]{}{}, "
+        "batch.target = {:.0f}; docs/few-bytes.md).{}{}",
         who,
         advice.local_steps,
+        is_dense ? "dense" : advice.codec,
         advice.delayed ? ", delayed" : "",
         percent(advice.share),
         waiting,
         percent(advice.synchronous_share),
+        is_dense ? "" : fmt::format(", averaging.codec = \"{}\"", advice.codec),
         advice.delayed ? ", averaging.delayed = true" : "",
-        advice.batch_target());
+        advice.batch_target(),
+        is_dense ? " " : "",
+        advice.refused);
 }
 
 }  // namespace dedloc::planning

@@ -5,7 +5,8 @@
 //   share = computing / (computing + round), and with averaging.delayed = min(1, computing / round)
 //
 // A round is the planner's, of everybody who computes, and messages beside the vector. Local steps
-// are the fewest at which a round takes at most half the time of computing.
+// are the fewest at which a round takes at most half the time of computing. Of a robust run only
+// what it accepts is recommended: local steps with dense rounds, one after the other.
 //
 // Thread: any; pure. Errors: nothing, where the file has no batch or nobody has a speed.
 
@@ -26,7 +27,9 @@ struct LightAdvice {
     double batch = 0;               // samples of one inner step of all together
     double synchronous_share = 0;   // a round after each such batch, in the file's codec
     std::uint64_t local_steps = 0;  // 0: a round after each batch is the best
+    std::string codec{};            // the file's, where rounds stay dense
     bool delayed = false;
+    std::string refused{};     // what the run refuses and why, one sentence; empty: nothing
     double share = 0;          // of what is recommended
     double share_waiting = 0;  // of the same without `delayed`
     double round_s = 0;

@@ -78,6 +78,46 @@ TEST(LightAdvice, is_the_same_for_a_run_with_fragments) {
     EXPECT_DOUBLE_EQ(whole->round_s, fragments->round_s);
 }
 
+TEST(LightAdvice, a_robust_run_hears_of_nothing_that_it_refuses) {
+    const PlanFile file = homes(16, 20, "batch = 512\nrobust = true");
+    const auto advice = advise_light(file);
+    ASSERT_TRUE(advice);
+    // A dense round of 186.5 s, and 6.4 s for a batch: 60 batches take twice as long.
+    EXPECT_EQ(advice->local_steps, 60u);
+    EXPECT_EQ(advice->codec, "fp16");
+    EXPECT_FALSE(advice->delayed);
+    EXPECT_NEAR(advice->share, 60 * 6.4 / (60 * 6.4 + 186.5), 0.001);
+    EXPECT_DOUBLE_EQ(advice->share, advice->share_waiting);
+    EXPECT_EQ(light_sentence(*advice),
+              "16 trainers: 60 local steps, dense: 67 % of computing time; synchronous: 3 % "
+              "([local], batch.target = 30720; docs/few-bytes.md). [robust] refuses sparse codecs "
+              "and averaging.delayed: nobody could compute such a contribution again.");
+    const auto plan = planner::make_plan(file.question);
+    ASSERT_TRUE(plan);
+    for (const std::string& sentence : plan->sentences)
+        EXPECT_EQ(sentence.find("averaging.delayed"), std::string::npos) << sentence;
+}
+
+// The run file of such a run has `check = 0`.
+TEST(LightAdvice, a_robust_run_that_is_delayed_stays_so) {
+    const auto advice = advise_light(homes(16, 20, "batch = 512\nrobust = true\ndelayed = true"));
+    ASSERT_TRUE(advice);
+    EXPECT_TRUE(advice->delayed);
+    EXPECT_EQ(advice->codec, "fp16");
+    EXPECT_NE(light_sentence(*advice).find("[robust] refuses sparse codecs:"), std::string::npos);
+}
+
+TEST(PlanFile, a_robust_run_has_no_sparse_codec) {
+    const auto file = parse_plan_file(
+        "[vector]\nelements = 10\ncodec = \"sparse\"\n[training]\nbatch = 4\nrobust = true\n"
+        "[peers.home]\nup = \"8 Mb/s\"\ndown = \"none\"\nsamples_per_s = 1\n",
+        "n.toml");
+    ASSERT_FALSE(file);
+    EXPECT_NE(file.error().message().find("n.toml:6:10: 'robust' and the codec \"sparse\""),
+              std::string::npos)
+        << file.error().message();
+}
+
 TEST(LightAdvice, there_is_none_without_a_batch) {
     PlanFile file = homes(2, 20, "batch = 10");
     file.question.batch_samples = 0;

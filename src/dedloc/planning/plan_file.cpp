@@ -149,16 +149,7 @@ class PlanReader {
         plan_.name = top.text("name", name_bytes_max, false, std::string(file_name_.substr(0, 64)));
         plan_.about = top.text("about", about_bytes_max, false, "");
         if (const toml::table* table = top.table("vector", true)) read_vector(*table);
-        if (const toml::table* table = top.table("training", false)) {
-            Section training =
-                section(*table, "training", {"batch", "delayed", "fragments", "local_steps"});
-            plan_.question.batch_samples = training.number("batch", 1, 1e15, true, 1);
-            plan_.question.delayed = training.boolean("delayed", false);
-            plan_.local_steps = training.integer("local_steps", 1, 1'000'000, false, 1);
-            plan_.fragments = training.integer("fragments", 1, run::fragments_max, false, 1);
-            plan_.question.elements_count =
-                std::max<std::uint64_t>(1, plan_.question.elements_count / plan_.fragments);
-        }
+        if (const toml::table* table = top.table("training", false)) read_training(*table);
         if (const toml::table* table = top.table("peers", true))
             for_each_section(*table, "peers", [&](const auto& name, const toml::table& one) {
                 read_peers(name, one);
@@ -230,6 +221,26 @@ class PlanReader {
         const auto codec = codec::codec_from_string(plan_.codec);
         if (!codec) return vector.fail_key("codec", codec.error().message());
         plan_.question.element_bytes = codec::bytes_per_element(*codec);
+    }
+
+    void read_training(const toml::table& table) {
+        Section training =
+            section(table, "training", {"batch", "delayed", "fragments", "local_steps", "robust"});
+        plan_.question.batch_samples = training.number("batch", 1, 1e15, true, 1);
+        plan_.question.delayed = training.boolean("delayed", false);
+        plan_.local_steps = training.integer("local_steps", 1, 1'000'000, false, 1);
+        plan_.fragments = training.integer("fragments", 1, run::fragments_max, false, 1);
+        plan_.question.elements_count =
+            std::max<std::uint64_t>(1, plan_.question.elements_count / plan_.fragments);
+        plan_.robust = training.boolean("robust", false);
+        // A run file with both has `check = 0`: nobody computes its contributions again.
+        plan_.question.delayed_refused = plan_.robust && !plan_.question.delayed;
+        const auto codec = codec::codec_from_string(plan_.codec);
+        if (plan_.robust && codec && codec::is_sparse(*codec))
+            training.fail_key("robust",
+                              fmt::format("'robust' and the codec \"{}\" exclude each other, as "
+                                          "in run files: robust runs take dense rounds only",
+                                          plan_.codec));
     }
 
     void set_average_costs() {

@@ -28,6 +28,8 @@ struct PlanFile {
     std::uint64_t local_steps = 1;                       // of its own that a peer makes of a batch
     // A round moves one of so many fragments of the vector: the question has the elements of one.
     std::uint64_t fragments = 1;
+    // The run has [robust]: rounds are dense, and others compute contributions again.
+    bool robust = false;
     planner::LoadQuestion question{};
     std::vector<std::string> groups{};  // the section of each peer: one a peer
 };

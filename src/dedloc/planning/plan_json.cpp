@@ -61,10 +61,10 @@ Json peers(const PlanFile& file, const planner::LoadPlan& plan) {
     return list;
 }
 
-Json light(const PlanFile& file, const LightAdvice& advice) {
+Json light(const LightAdvice& advice) {
     const bool is_light = advice.local_steps > 0;
     return {{"local_steps", advice.local_steps},
-            {"codec", is_light ? "sparse" : file.codec},
+            {"codec", advice.codec},
             {"delayed", advice.delayed},
             {"batch_target", is_light ? advice.batch_target() : advice.batch},
             {"share", advice.share},
@@ -104,7 +104,7 @@ std::string plan_json(const PlanFile& file, const planner::LoadPlan& plan) {
                              {"samples_per_s", plan.computing->samples_per_s},
                              {"every_choice_tried", plan.computing->every_choice_tried}};
     }
-    if (const auto advice = advise_light(file)) json["light"] = light(file, *advice);
+    if (const auto advice = advise_light(file)) json["light"] = light(*advice);
     json["explanation"] = plan.split.explanation;
     json["sentences"] = plan.sentences;
     json["peers"] = peers(file, plan);

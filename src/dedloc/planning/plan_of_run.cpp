@@ -134,6 +134,7 @@ class Writer {
         if (run_.local) line("local_steps = {}  # of each trainer", local_steps());
         if (run_.fragments() > 1)
             line("fragments = {}  # of the vector, one a round", run_.fragments());
+        if (run_.robust) line("robust = true  # dense rounds only (docs/robust-runs.md)");
     }
 
     // The number is the one that `dedloc check` tells.

@@ -77,6 +77,16 @@ TEST(PlanOfRun, has_what_peers_measured_and_what_the_run_says) {
     EXPECT_TRUE(planner::make_plan(file.question));
 }
 
+TEST(PlanOfRun, says_that_a_run_is_robust) {
+    run::RunFile run = run_of(640);
+    const std::vector<Status> peers = {peer('a', "anna", 32, 64, 12.5)};
+    EXPECT_FALSE(parsed(plan_of_run(run, peers, 1000)).robust);
+    run.robust.emplace();
+    const PlanFile file = parsed(plan_of_run(run, peers, 1000));
+    EXPECT_TRUE(file.robust);
+    EXPECT_TRUE(file.question.delayed_refused);
+}
+
 TEST(PlanOfRun, what_is_not_measured_is_the_median_and_the_file_says_so) {
     const std::vector<Status> peers = {peer('a', "a", 10, 100, 1),
                                        peer('b', "b", 20, 200, 2),
