@@ -1,18 +1,13 @@
 // dedloc plan: who should reduce how much in a network that a file describes, how long a round
 // would take, and why.
 
-#include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "dedloc/cli/commands.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/peer/say.h"
-#include "dedloc/planner/explanation.h"
-#include "dedloc/planning/light_advice.h"
-#include "dedloc/planning/plan_classes.h"
 #include "dedloc/planning/plan_file.h"
 #include "dedloc/planning/plan_json.h"
 #include "dedloc/planning/plan_setups.h"
@@ -54,25 +49,6 @@ Ok write_file(const std::string& path, const std::string& text) {
     return {};
 }
 
-void print_plan(const planning::PlanFile& file, planner::LoadPlan plan) {
-    if (const auto light = planning::advise_light(file))
-        plan.sentences.push_back(planning::light_sentence(*light));
-    peer::say(stdout,
-              "{}{}{}\n{} elements{} in {} ({}), predicted {}\n\n{}{}\n{}",
-              file.name,
-              file.about.empty() ? "" : ": ",
-              file.about,
-              file.question.elements_count,
-              file.fragments > 1 ? fmt::format(", one of {} fragments,", file.fragments) : "",
-              file.codec,
-              planning::bytes_text(static_cast<double>(file.question.elements_count) *
-                                   file.question.element_bytes),
-              planner::duration_text(plan.split.seconds),
-              planning::plan_table(file, plan),
-              planning::plan_picture(file, plan),
-              planning::plan_sentences(plan, text_columns));
-}
-
 }  // namespace
 
 int run_plan(const PlanOptions& options) {
@@ -85,7 +61,7 @@ int run_plan(const PlanOptions& options) {
     const auto file = planning::parse_plan_file(
         *text, options.file.empty() ? options.setup + ".toml" : options.file);
     if (!file) return peer::report(peer::failure(file.error()));
-    auto plan = planner::make_plan(file->question);
+    const auto plan = planner::make_plan(file->question);
     if (!plan) return peer::report(peer::failure(plan.error().with_context(file->name)));
     if (!options.svg.empty()) {
         const Ok written = write_file(options.svg, planning::plan_svg(*file, *plan));
@@ -94,7 +70,7 @@ int run_plan(const PlanOptions& options) {
     if (options.json)
         peer::say(stdout, "{}\n", planning::plan_json(*file, *plan));
     else
-        print_plan(*file, *std::move(plan));
+        peer::say(stdout, "{}", planning::plan_text(*file, *plan, text_columns));
     return 0;
 }
 

@@ -141,6 +141,26 @@ TEST(PlanView, shows_the_table_the_picture_and_the_reason) {
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 60u) << line;
 }
 
+TEST(PlanView, says_first_what_suits_the_lines_and_then_what_it_plans) {
+    const Planned homes = setup("homes");
+    const std::string text = planning::plan_text(homes.file, homes.plan, 96);
+    const std::size_t advice =
+        text.find("\nWhat suits these lines:\n  16 trainers: 15 local steps");
+    const std::size_t planned = text.find(
+        "\nThe plan of the file as it is (a round after every batch; 4 of 16 trainers compute):\n");
+    ASSERT_NE(advice, std::string::npos) << text;
+    ASSERT_NE(planned, std::string::npos) << text;
+    EXPECT_LT(advice, planned);
+    EXPECT_LT(planned, text.find("spared"));
+    EXPECT_EQ(count_of(text, "local steps, sparse"), 1u) << text;
+    std::istringstream lines(text.substr(0, text.find("spared")));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 96u) << line;
+    const Planned c = setup("C");
+    EXPECT_TRUE(planning::plan_text(c.file, c.plan, 96)
+                    .starts_with(c.file.name + ": " + c.file.about + "\n25557032 elements"))
+        << "no batch, no advice";
+}
+
 TEST(PlanSvg, draws_a_band_for_everything_that_is_sent) {
     const Planned aux = setup("aux");
     const std::string svg = planning::plan_svg(aux.file, aux.plan);

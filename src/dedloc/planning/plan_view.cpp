@@ -6,6 +6,8 @@
 #include "dedloc/base/columns.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/terminal_view.h"
+#include "dedloc/planner/explanation.h"
+#include "dedloc/planning/light_advice.h"
 #include "dedloc/planning/plan_classes.h"
 
 namespace dedloc::planning {
@@ -135,6 +137,54 @@ std::string numbers(const PlanFile& file, const LoadPlan& plan) {
         aligned(rows, 1));
 }
 
+// Broken at `columns`; later lines begin below the first one's words.
+std::string paragraph(std::string_view sentence, std::string_view mark, std::size_t columns) {
+    const std::size_t indent = mark.size() + 1;
+    std::string text;
+    std::string line(mark);
+    std::size_t at = 0;
+    while (at < sentence.size()) {
+        const std::size_t end = std::min(sentence.find(' ', at), sentence.size());
+        const std::string word = monitor::printable(sentence.substr(at, end - at), end - at);
+        if (base::columns(line) + 1 + base::columns(word) > columns && line.size() > indent) {
+            text += line + "\n";
+            line = std::string(mark.size(), ' ');
+        }
+        line += " " + word;
+        at = end + 1;
+    }
+    return text + line + "\n";
+}
+
+// The plan is of rounds as the file has them, which may be far from what suits the lines.
+std::string planned_text(const PlanFile& file, const LoadPlan& plan) {
+    std::size_t trainers = 0;
+    std::size_t computing = 0;
+    for (std::size_t i = 0; i < plan.peers.size(); ++i) {
+        const planner::PlanPeer& peer = file.question.peers[i];
+        if (!peer.rates.contributes || peer.samples_per_s <= 0) continue;
+        ++trainers;
+        computing += plan.peers[i].contributes ? 1 : 0;
+    }
+    const std::string when = file.local_steps > 1
+                                 ? fmt::format("after {} local steps", file.local_steps)
+                                 : std::string("after every batch");
+    const std::string idle = computing < trainers
+                                 ? fmt::format("; {} of {} trainers compute", computing, trainers)
+                                 : std::string();
+    return fmt::format("The plan of the file as it is (a round {}{}{}):",
+                       when,
+                       file.question.delayed ? ", delayed" : "",
+                       idle);
+}
+
+std::string advice_text(const PlanFile& file, const LoadPlan& plan, std::size_t columns) {
+    const auto advice = advise_light(file);
+    if (!advice) return {};
+    return "\nWhat suits these lines:\n" + paragraph(light_sentence(*advice), " ", columns) + "\n" +
+           planned_text(file, plan) + "\n";
+}
+
 }  // namespace
 
 std::string plan_table(const PlanFile& file, const LoadPlan& plan) {
@@ -166,23 +216,25 @@ std::string plan_picture(const PlanFile& file, const LoadPlan& plan) {
 
 std::string plan_sentences(const LoadPlan& plan, std::size_t columns) {
     std::string text;
-    for (const std::string& sentence : plan.sentences) {
-        std::string line = "-";
-        std::size_t at = 0;
-        while (at < sentence.size()) {
-            const std::size_t end = std::min(sentence.find(' ', at), sentence.size());
-            const std::string word =
-                monitor::printable(std::string_view(sentence).substr(at, end - at), end - at);
-            if (base::columns(line) + 1 + base::columns(word) > columns && line.size() > 2) {
-                text += line + "\n";
-                line = " ";
-            }
-            line += " " + word;
-            at = end + 1;
-        }
-        text += line + "\n";
-    }
+    for (const std::string& sentence : plan.sentences) text += paragraph(sentence, "-", columns);
     return text;
+}
+
+std::string plan_text(const PlanFile& file, const LoadPlan& plan, std::size_t columns) {
+    return fmt::format(
+        "{}{}{}\n{}{} elements{} in {} ({}), predicted {}\n\n{}{}\n{}",
+        file.name,
+        file.about.empty() ? "" : ": ",
+        file.about,
+        advice_text(file, plan, columns),
+        file.question.elements_count,
+        file.fragments > 1 ? fmt::format(", one of {} fragments,", file.fragments) : "",
+        file.codec,
+        bytes_text(static_cast<double>(file.question.elements_count) * file.question.element_bytes),
+        planner::duration_text(plan.split.seconds),
+        plan_table(file, plan),
+        plan_picture(file, plan),
+        plan_sentences(plan, columns));
 }
 
 }  // namespace dedloc::planning

@@ -18,5 +18,7 @@ std::string plan_table(const PlanFile& file, const planner::LoadPlan& plan);
 std::string plan_picture(const PlanFile& file, const planner::LoadPlan& plan);
 // One sentence a paragraph, broken at `columns`.
 std::string plan_sentences(const planner::LoadPlan& plan, std::size_t columns);
+// All of it, as `dedloc plan` prints it: first what suits the lines (light_advice.h).
+std::string plan_text(const PlanFile& file, const planner::LoadPlan& plan, std::size_t columns);
 
 }  // namespace dedloc::planning
