@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
 #include <fstream>
 #include <vector>
 
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/peer/called_as.h"
 #include "dedloc/peer/peer_directory.h"
+#include "dedloc/runtime/real.h"
+#include "dedloc/state/checkpoint.h"
 
 namespace dedloc::peer {
 namespace {
@@ -24,12 +25,18 @@ std::string minute_text(WallSeconds time) {
     return text;
 }
 
-bool has_checkpoint(const std::string& directory) {
-    std::error_code error;
-    const std::filesystem::path path =
-        std::filesystem::path(directory) / std::string(checkpoints_folder);
-    return !directory.empty() && std::filesystem::is_directory(path, error) &&
-           !std::filesystem::is_empty(path, error);
+// The path that has `host --resume` go on with this run: the folder, or the run's newest checkpoint
+// where another run's was saved later. Empty: there is no checkpoint of this run.
+std::string saved_state_of(const Digest& run, const std::string& directory) {
+    if (directory.empty()) return {};
+    const auto disk = runtime::real_disk(directory);
+    if (!disk) return {};
+    const auto saved = state::list_checkpoints(**disk, std::string(checkpoints_folder));
+    if (!saved) return {};
+    const auto newest = std::ranges::find(*saved, run, &state::CheckpointSummary::run);
+    if (newest == saved->end()) return {};
+    if (newest == saved->begin()) return directory;
+    return fmt::format("{}/{}/{}", directory, checkpoints_folder, newest->name);
 }
 
 }  // namespace
@@ -79,6 +86,7 @@ std::string why_nobody_answers(const run::JoinString& join,
             ended->folder);
     const bool is_whole = why.ends_with('.');
     const bool has_lines = why.find('\n') != std::string::npos;
+    const std::string saved = saved_state_of(join.run, directory);
     return fmt::format(
         "{}{}{}Its peers are off, or cannot be reached from here, or the run has ended{}: ask who "
         "sent the string, who may have a newer one{}",
@@ -88,11 +96,11 @@ std::string why_nobody_answers(const run::JoinString& join,
         join.anchor
             ? fmt::format(" (it stood at step {} when the string was written)", join.anchor->step)
             : std::string(),
-        has_checkpoint(directory)
-            ? fmt::format(". If all are gone, `{} host --resume {}` goes on from the state here",
+        saved.empty()
+            ? std::string()
+            : fmt::format(". If all are gone, `{} host --resume {}` goes on from the state here",
                           called_as(),
-                          directory)
-            : std::string());
+                          saved));
 }
 
 }  // namespace dedloc::peer

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/monitor/event_log.h"
+#include "dedloc/runtime/real.h"
+#include "dedloc/state/checkpoint.h"
 
 namespace dedloc::peer {
 namespace {
@@ -25,6 +27,26 @@ class EndedRunTest : public testing::Test {
         event.what = std::move(what);
         std::ofstream file(folder_ + "/events.jsonl", std::ios::app);
         file << monitor::to_json_line(event) << "\n";
+    }
+    static Digest digest_of(std::uint8_t number) {
+        Digest made;
+        made.bytes.fill(number);
+        return made;
+    }
+    void save(std::uint64_t step, const Digest& run) {
+        state::SnapshotInfo info;
+        info.run = run;
+        info.branch = run;
+        info.step = step;
+        auto published = std::make_shared<state::PublishedState>();
+        published->snapshot =
+            state::Snapshot::make(std::move(info), {{.name = "p", .values = {1}}}).value();
+        published->manifest = state::make_manifest(*published->snapshot);
+        const auto disk = runtime::real_disk(folder_);
+        ASSERT_TRUE(disk);
+        const auto saved = state::save_checkpoint(
+            **disk, "checkpoints", {.state = published, .run_file = "", .extra = {}});
+        ASSERT_TRUE(saved) << saved.error().message();
     }
 
     std::string folder_;
@@ -63,9 +85,18 @@ TEST_F(EndedRunTest, where_nobody_here_saw_it_the_string_tells_how_far_the_run_w
 }
 
 TEST_F(EndedRunTest, who_has_a_state_of_a_run_that_is_gone_hears_how_it_goes_on) {
-    std::filesystem::create_directories(folder_ + "/checkpoints/step-000000000003-ab12cd34");
-    const std::string text = why_nobody_answers({}, folder_, "nobody could be reached");
-    EXPECT_NE(text.find("host --resume " + folder_), std::string::npos) << text;
+    run::JoinString join;
+    join.run = digest_of(7);
+    const auto text = [&] { return why_nobody_answers(join, folder_, "nobody could be reached"); };
+    save(3, digest_of(8));
+    std::filesystem::create_directories(folder_ + "/checkpoints/step-000000000009-unfinished");
+    EXPECT_EQ(text().find("--resume"), std::string::npos) << "another run's: " << text();
+    save(4, digest_of(7));
+    EXPECT_NE(text().find("host --resume " + folder_ + "` goes on"), std::string::npos) << text();
+    save(5, digest_of(8));  // which `host --resume` would take
+    EXPECT_NE(text().find("host --resume " + folder_ + "/checkpoints/step-000000000004-"),
+              std::string::npos)
+        << text();
 }
 
 }  // namespace
