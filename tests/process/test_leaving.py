@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import time
 
@@ -208,6 +209,18 @@ class Leaving(ProcessTest):
                             "127.0.0.1:0", "--threads", "1", "--quiet", "--json")
         self.assertEqual(again.returncode, harness.OK, again.stderr)
         self.assertEqual(json.loads(again.stdout)["directory"], str(host.directory))
+
+    def test_a_copied_folder_is_said_to_be_one_once(self) -> None:
+        host = self.host(self.write("run.toml", run_text(gradient_ms=20, steps=4)))
+        self.assertEqual(host.end(), harness.OK, host.errors())
+        copy = shutil.copytree(host.directory, host.directory.with_name("elsewhere"))
+        told = []
+        for folder in (host.directory, copy, copy):
+            again = self.dedloc("host", "--resume", str(folder), "--listen", "127.0.0.1:0",
+                                "--threads", "1", "--quiet", "--json")
+            self.assertEqual(again.returncode, harness.OK, again.stderr)
+            told.append("seems to be a copy" in again.stderr)
+        self.assertEqual(told, [False, True, False])
 
     def test_who_still_loads_the_state_is_told_so_and_may_end_it(self) -> None:
         run = self.write("run.toml", run_text(model="bowl-1000000", gradient_ms=200))

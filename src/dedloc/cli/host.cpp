@@ -6,6 +6,7 @@
 #include "dedloc/cli/decided_run.h"
 #include "dedloc/cli/given_run_file.h"
 #include "dedloc/cli/published_weights.h"
+#include "dedloc/peer/copied_folder.h"
 #include "dedloc/peer/early_failure.h"
 #include "dedloc/peer/exit_codes.h"
 #include "dedloc/peer/node_opening.h"
@@ -109,6 +110,15 @@ Ok take_weights(peer::PeerRunInput& input,
     return {};
 }
 
+void warn_of_copy(const std::string& folder) {
+    peer::say(
+        stderr,
+        "dedloc: {} seems to be a copy, and this process now is the peer of it; if the folder "
+        "that it was copied from is still in use, end this process and give it a folder of "
+        "its own with --dir\n",
+        folder);
+}
+
 peer::Outcome<peer::PeerRunInput> hosting(const HostOptions& options) {
     peer::PeerRunInput input;
     peer::OpeningOptions opening = peer::opening_options(options.peer);
@@ -156,13 +166,10 @@ peer::Outcome<peer::PeerRunInput> hosting(const HostOptions& options) {
     }
     input.invitation.run = *std::move(given);
 
+    const bool copied = !resumed_peer.empty() && peer::may_be_copied(resumed_peer);
     auto opened = peer::open_node(run::run_hash(input.invitation.run), opening);
     if (!opened) return opened.failure();
-    if (!resumed_peer.empty())
-        peer::say(stderr,
-                  "dedloc: this process now is the peer of {}; if that is a copy of another "
-                  "machine's folder, end it and give it a folder of its own with --dir\n",
-                  resumed_peer);
+    if (copied) warn_of_copy(resumed_peer);
     if (const std::string other = peer::peer_at_work_beside(opened->directory); !other.empty())
         peer::say(
             stderr,

@@ -10,6 +10,7 @@
 
 #include "dedloc/base/log.h"
 #include "dedloc/peer/cap_schedule.h"
+#include "dedloc/peer/copied_folder.h"
 #include "dedloc/peer/peer_directory.h"
 #include "dedloc/run/join_string.h"
 #include "dedloc/runtime/machine.h"
@@ -247,6 +248,7 @@ Outcome<OpenedNode> open_node(const Digest& run, const OpeningOptions& options) 
         auto opened = open_at_earlier_port(*node, directory, options.listen.empty());
         if (opened) {
             if (node->announce.empty()) keep_port(**opened, directory);
+            note_place(directory);
             // Left by a process that was killed: `invite` would print it as ours.
             ::unlink((directory + "/" + std::string(join_file)).c_str());
             return OpenedNode{

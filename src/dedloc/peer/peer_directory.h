@@ -8,6 +8,7 @@
 //   identity.key identity.lock   who the peer is (security/identity_file.h)
 //   run.toml                     the run file
 //   join.txt                     a current join string; holds the run secret, so 0600
+//   place                        where this folder is (copied_folder.h)
 //   way-back.txt                 the last one that named other peers; it stays when this peer ends
 //   events[.1].jsonl             docs/events.md
 //   certificates[.N].log         every certificate the peer applied (the ledger writes it)
