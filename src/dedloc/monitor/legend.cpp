@@ -23,7 +23,7 @@ constexpr Entry lines_told[] = {
      "the run and its hash; peers here; how many states, where there are several; your part of "
      "what all compute; time so far, and to the end"},
     {"step", Ink::cyan, "the newest; bar: samples of the next one; how fast they arrive"},
-    {"loss", Ink::cyan, "of the newest step, its curve; accuracy on held-out data"},
+    {"loss", Ink::cyan, "of the newest step: the mean of all, or (yours); accuracy"},
     {"limit", Ink::dim, "whose line limits rounds, by the newest plan of this peer"},
     {"slowest", Ink::dim, "where others plan: the slowest line, as measured by its peer"},
     {"protected", Ink::plain, "a robust run: peers at work, newcomers, checks made here"},

@@ -105,7 +105,7 @@ TEST(TerminalView, shows_a_busy_run) {
     std::string expected = R"(
 demo  run @RUN@  4 peers  2 states  yours 33 %                                               1:28
 step 142 of 400  ▕███████░░░░░░░░░░░░░░░░░▏ 300 of 1000 samples                        750 samples/s
-loss 0.2840 █▆▅▄▄▃▃▃▂▂▂▂▂▂▂▂▁▁▁▁▁▁▁▁  accuracy 87.6 % at step 140, goal 88.0 %
+loss 0.2840 (yours) █▆▅▄▄▃▃▃▂▂▂▂▂▂▂▂▁▁▁▁▁▁▁▁  accuracy 87.6 % at step 140, goal 88.0 %
 
   peer    role         speed   step  doing              state
 * host    trainer      250/s    142  computing 30 %     8e8e8e8e =
@@ -511,6 +511,39 @@ TEST(RunModel, one_members_claim_moves_no_step) {
     helper.role = Role::aggregator;
     model.update({status(4, "new", 0, Phase::downloading), helper}, 5);
     EXPECT_EQ(model.view().step, 11u);
+}
+
+TEST(RunModel, a_peer_shows_the_loss_that_all_told_and_its_own_as_its_own) {
+    RunModel model(run(), id(1), 0);
+    std::vector<Status> statuses = {status(1, "us", 9, Phase::computing),
+                                    status(2, "b", 9, Phase::computing)};
+    statuses[0].loss = 0.9;
+    const auto make_step = [&](std::uint64_t step) {
+        events::StepMade made;
+        made.loss = 0.95;
+        model.add(event(static_cast<double>(step), made, "step made", step));
+        statuses[0].step = statuses[1].step = step;
+        model.update(statuses, static_cast<double>(step));
+    };
+    model.update(statuses, 9);
+    make_step(10);
+    EXPECT_DOUBLE_EQ(model.view().loss, 0.7);
+    EXPECT_FALSE(model.view().loss_is_ours);
+    for (Status& each : statuses) each.samples = 0;  // nobody tells of the next one
+    model.update(statuses, 10.5);
+    make_step(11);
+    EXPECT_DOUBLE_EQ(model.view().loss, 0.7) << "statuses of step 10 still told one";
+    make_step(12);
+    const RunView view = model.view();
+    EXPECT_DOUBLE_EQ(view.loss, 0.95);
+    EXPECT_TRUE(view.loss_is_ours);
+    EXPECT_NE(as_text(render(view, 100, 24, {})).find("loss 0.9500 (yours)"), std::string::npos);
+    PlainProgress seen;
+    EXPECT_NE(plain_lines(view, seen).back().find("step 12 of 400  loss 0.9500 (yours)  "),
+              std::string::npos);
+    statuses.pop_back();  // the run is ours alone
+    model.update(statuses, 13);
+    EXPECT_FALSE(model.view().loss_is_ours);
 }
 
 TEST(RunModel, a_loss_that_is_no_loss_is_left_out_of_the_mean) {

@@ -146,7 +146,7 @@ RunModel::RunModel(const run::RunFile& run, PeerId us, WallSeconds started)
 void RunModel::add(const events::Event& event) {
     using namespace events;
     if (const auto* step = event.as<StepMade>())
-        if (std::isfinite(step->loss) && event.step > 0) losses_[event.step] = step->loss;
+        if (std::isfinite(step->loss) && event.step > 0) note_our_loss(event.step, step->loss);
     limit_.add(event);
     if (const auto* person = event.as<PersonSeen>())
         names_.set_person(event.peer.is_empty() ? us_ : event.peer, person->person);
@@ -232,8 +232,7 @@ void RunModel::note_step() {
         totals.push_back(finite_or_zero(status.branch_samples));
     }
     const std::uint64_t step = upper_median(std::move(steps)).value_or(step_);
-    // A new step: what ran until now was the loss of the step that has just been made.
-    if (step > step_ && running_loss_ > 0) losses_.try_emplace(step, running_loss_);
+    if (step > step_) note_loss_of(step);
     // Steps that somebody claimed who is alone no more, or of a branch that was lost.
     if (step < step_) losses_.erase(losses_.upper_bound(step), losses_.end());
     step_ = step;
@@ -282,17 +281,51 @@ double RunModel::seconds_left(double samples_per_s) const {
     return std::isfinite(seconds) ? std::max(seconds, 0.0) : 0;
 }
 
+// The mean of all says more.
+void RunModel::note_our_loss(std::uint64_t step, double loss) {
+    const auto known = losses_.find(step);
+    if (known == losses_.end() || known->second.is_ours)
+        losses_[step] = {.mean = loss, .is_ours = true};
+}
+
+// A new step: what ran until now was the loss of the step that has just been made. Of steps beyond
+// it what this peer handed in is known better.
+void RunModel::note_loss_of(std::uint64_t step) {
+    if (running_loss_ <= 0 || running_step_ != step_) return;
+    const auto [loss, is_new] =
+        losses_.try_emplace(step, StepLoss{.mean = running_loss_, .is_ours = running_is_ours_});
+    if (!is_new && step == step_ + 1 && !running_is_ours_)
+        loss->second = {.mean = running_loss_, .is_ours = false};
+}
+
+void RunModel::put_losses(RunView& view) const {
+    const auto end = losses_.upper_bound(step_);  // a step may be here before most have made it
+    for (auto loss = losses_.begin(); loss != end; ++loss) view.losses.push_back(loss->second.mean);
+    view.loss = view.losses.empty() ? running_loss_ : view.losses.back();
+    const bool is_ours = view.losses.empty() ? running_is_ours_ : std::prev(end)->second.is_ours;
+    view.loss_is_ours =
+        is_ours && std::ranges::any_of(statuses_, [this](const Status& status) {
+            return status.peer != us_ && is_trainer(status) && !status.is_newcomer();
+        });
+}
+
 void RunModel::note_loss() {
     double loss_sum = 0;
+    bool is_ours = true;
     double weight = 0;
     for (const Status& status : statuses_) {
         const bool counts = status.step == step_ && status.samples > 0 &&
                             status.samples <= claimed_targets_max * target_;
         if (!counts || !(status.loss > 0 && status.loss <= membership::loss_told_max)) continue;
+        is_ours = is_ours && status.peer == us_;
         loss_sum += status.loss * static_cast<double>(status.samples);
         weight += static_cast<double>(status.samples);
     }
-    if (weight > 0) running_loss_ = loss_sum / weight;
+    if (weight > 0) {
+        running_loss_ = loss_sum / weight;
+        running_step_ = step_;
+        running_is_ours_ = is_ours;
+    }
     while (losses_.size() > view_losses_max) losses_.erase(losses_.begin());
 }
 
@@ -377,8 +410,7 @@ RunView RunModel::view() const {
     view.accuracy = accuracy_;
     view.accuracy_step = accuracy_step_;
     view.target = target_;
-    for (const auto& [step, loss] : losses_) view.losses.push_back(loss);
-    view.loss = view.losses.empty() ? running_loss_ : view.losses.back();
+    put_losses(view);
     view.events.assign(events_.begin(), events_.end());
     // The engine writes ids where it does not know a name yet.
     for (EventView& event : view.events) event.text = names_.in(event.text);

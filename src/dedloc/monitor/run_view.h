@@ -88,7 +88,8 @@ struct RunView {
     double computed_per_s = 0;  // that all compute, rounds and waiting not counted
     double our_share = 0;       // of what all compute, 0 to 1; 0: we compute nothing
     double seconds_left = 0;    // until the stop condition at this speed; 0: not known
-    double loss = 0;            // of the last step; 0 = unknown
+    double loss = 0;            // of the last step, the mean that all told; 0 = unknown
+    bool loss_is_ours = false;  // others compute, and only what this peer handed in is known
     double accuracy = 0;
     std::uint64_t accuracy_step = 0;  // 0 = not evaluated yet
     std::vector<double> losses;       // of the last steps, oldest first
@@ -130,10 +131,17 @@ class RunModel {
         WallSeconds at = 0;
         double samples = 0;
     };
+    struct StepLoss {
+        double mean = 0;
+        bool is_ours = false;  // of what this peer handed in alone
+    };
     void remember_gone(const std::vector<membership::Status>& statuses, WallSeconds now);
     void note_step();
     void note_samples(double samples);
     void note_loss();
+    void note_our_loss(std::uint64_t step, double loss);
+    void note_loss_of(std::uint64_t step);
+    void put_losses(RunView& view) const;
     void note_accuracy();
     bool was_told_at(WallSeconds time, const std::string& text) const;
     std::string limit() const;
@@ -153,13 +161,15 @@ class RunModel {
     std::uint64_t step_ = 0;
     std::optional<double> samples_total_;
     std::deque<Committed> speed_steps_;  // when the newest steps were seen, oldest first
-    double running_loss_ = 0;
+    double running_loss_ = 0;            // mean of the step that was being made after running_step_
+    std::uint64_t running_step_ = 0;
+    bool running_is_ours_ = false;  // nobody else told one
     double accuracy_ = 0;
     std::uint64_t accuracy_step_ = 0;
     std::vector<membership::Status> statuses_;
     std::map<PeerId, Gone> gone_;
-    std::map<std::uint64_t, double> losses_;  // step → mean loss
-    events::PeerNames names_;                 // of all who were seen
+    std::map<std::uint64_t, StepLoss> losses_;  // by step
+    events::PeerNames names_;                   // of all who were seen
     ProtectionLine protection_;
     RoundLimit limit_;
     std::deque<EventView> events_;

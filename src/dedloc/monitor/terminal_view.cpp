@@ -115,6 +115,7 @@ Line step_line(const RunView& view, std::size_t width, Charset charset) {
 Line loss_line(const RunView& view, Charset charset) {
     Line line{{"loss ", Ink::plain}};
     line.push_back({view.loss > 0 ? fmt::format("{:.4f}", view.loss) : "-", Ink::bold});
+    if (view.loss_is_ours) line.push_back({" (yours)", Ink::dim});
     if (const std::string spark = sparkline(view.losses, charset); !spark.empty())
         line.push_back({" " + spark, Ink::cyan});
     // Some tasks have none: they tell 0.
@@ -370,7 +371,8 @@ std::vector<std::string> plain_lines(const RunView& view, PlainProgress& seen) {
     if (view.step > seen.step || view.accuracy_step > seen.accuracy_step) {
         std::string line = fmt::format("{:>7}  step {}", clock_text(view.seconds), view.step);
         if (view.steps > 0) line += fmt::format(" of {}", view.steps);
-        if (view.loss > 0) line += fmt::format("  loss {:.4f}", view.loss);
+        if (view.loss > 0)
+            line += fmt::format("  loss {:.4f}{}", view.loss, view.loss_is_ours ? " (yours)" : "");
         if (view.accuracy_step > 0 && view.accuracy > 0)
             line += fmt::format("  accuracy {:.1f} %", view.accuracy * 100);
         const std::size_t live = view.live_peers();
