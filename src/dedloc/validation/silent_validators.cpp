@@ -12,7 +12,17 @@ using averaging::Observation;
 using averaging::SignedBy;
 using averaging::Testimony;
 
+void SilentValidators::answered(const PeerId& validator, std::uint64_t newest) {
+    missed_.erase(validator);
+    answered_[validator] = newest;
+    if (answered_.size() > memory_max)
+        answered_.erase(
+            std::ranges::min_element(answered_, {}, [](const auto& each) { return each.second; }));
+}
+
 bool SilentValidators::missed(const PeerId& validator, std::uint64_t step) {
+    const auto last = answered_.find(validator);
+    if (last != answered_.end() && last->second >= step) return false;
     const auto [first, is_new] = missed_.try_emplace(validator, step);
     if (missed_.size() > memory_max) missed_.erase(missed_.begin());
     return !is_new && first->second < step;

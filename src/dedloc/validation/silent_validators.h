@@ -2,7 +2,8 @@
 // checks are made by deputies; but each of them comes later for it. One round may be a broken
 // connection; whoever answered nothing since the first of two such rounds, and brought something
 // to every round meanwhile, is testified against. As so many voters say so that one of them is
-// honest, it is put on probation.
+// honest, it is put on probation. A validator with more to check than it has time for answers late,
+// but it answers: what is late then counts for nothing.
 //
 // Bounds: memory_max validators and as many rounds. Thread: the network thread.
 
@@ -20,10 +21,10 @@ class SilentValidators {
   public:
     static constexpr std::size_t memory_max = 64;
 
-    // The validator answered a check, of whichever round.
-    void answered(const PeerId& validator) { missed_.erase(validator); }
-    // The validator was drawn in the round of that step, and has not answered by now. True: not for
-    // the first time since it answered last.
+    // The validator answered a check, of whichever round, when the newest one was of that step.
+    void answered(const PeerId& validator, std::uint64_t newest);
+    // The validator was drawn in the round of that step, and has not answered by now. True: this is
+    // the second such round, and it answered nothing since the first.
     bool missed(const PeerId& validator, std::uint64_t step);
 
     // Somebody testifies, of a round with this plan. The evidence, once, if enough of `voters` do.
@@ -40,7 +41,8 @@ class SilentValidators {
         std::map<std::uint32_t, averaging::SignedBy> statements;  // by witness
         bool told = false;
     };
-    std::map<PeerId, std::uint64_t> missed_;  // the first round, by its step
+    std::map<PeerId, std::uint64_t> missed_;    // the first round, by its step
+    std::map<PeerId, std::uint64_t> answered_;  // the newest round when it last did
     std::deque<About> about_;
 };
 

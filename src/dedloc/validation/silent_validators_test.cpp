@@ -33,9 +33,36 @@ TEST_F(SilentValidatorsTest, one_round_is_forgiven_and_an_answer_makes_good) {
     EXPECT_FALSE(silent_.missed(validator, 5));
     EXPECT_FALSE(silent_.missed(validator, 5));  // of the same round
     EXPECT_TRUE(silent_.missed(validator, 6));
-    silent_.answered(validator);
+    silent_.answered(validator, 7);
     EXPECT_FALSE(silent_.missed(validator, 8));
     EXPECT_TRUE(silent_.missed(validator, 9));
+}
+
+// Liars give voters more to check than there is time for: each round one answer comes, of a check
+// that is several rounds old, and two others become late at once.
+TEST_F(SilentValidatorsTest, who_answers_old_checks_each_round_is_late_but_not_silent) {
+    const PeerId& validator = signers_[3].id();
+    for (std::uint64_t newest = 10; newest < 60; ++newest) {
+        silent_.answered(validator, newest);
+        EXPECT_FALSE(silent_.missed(validator, newest - 5));
+        EXPECT_FALSE(silent_.missed(validator, newest - 4));
+    }
+    // Nothing comes any more.
+    EXPECT_FALSE(silent_.missed(validator, 59));
+    EXPECT_FALSE(silent_.missed(validator, 60));
+    EXPECT_TRUE(silent_.missed(validator, 61));
+}
+
+// The one that answered longest ago is forgotten first.
+TEST_F(SilentValidatorsTest, remembers_who_answered_lately) {
+    for (std::uint64_t i = 0; i <= SilentValidators::memory_max; ++i)
+        silent_.answered(security::toy_peer_id(100 + i), 10 + i);
+    const PeerId& first = security::toy_peer_id(100);
+    EXPECT_FALSE(silent_.missed(first, 8));
+    EXPECT_TRUE(silent_.missed(first, 9));
+    const PeerId& last = security::toy_peer_id(100 + SilentValidators::memory_max);
+    EXPECT_FALSE(silent_.missed(last, 8));
+    EXPECT_FALSE(silent_.missed(last, 9));
 }
 
 TEST_F(SilentValidatorsTest, several_voters_that_say_the_same_are_evidence_once) {

@@ -392,7 +392,7 @@ void GradientValidators::receive_finding(averaging::SignedBy signed_by) {
         return;
     }
     if (!open->second.book.add(finder, *std::move(rows))) return;
-    silent_.answered(finder);
+    silent_.answered(finder, newest_step());
     open->second.findings.emplace(finder, std::move(signed_by));
     inspect(round, finding->draw, finding->target);
 }

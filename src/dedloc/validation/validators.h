@@ -124,6 +124,8 @@ class GradientValidators {
     void ask_deputies(std::uint64_t step);
     void note_silence(std::uint64_t step);
     bool took_part_since(const PeerId& peer, std::uint64_t step) const;
+    // Asked while a round is open.
+    std::uint64_t newest_step() const { return rounds_.at(order_of_rounds_.back()).step; }
     std::uint64_t timeout_with(const Round& round,
                                std::uint32_t target,
                                const OpenRecheck& of) const;

@@ -209,6 +209,26 @@ TEST_F(ValidatorsTest, who_answers_no_check_is_put_on_probation_by_several_who_s
     }
 }
 
+// In every second round the watched one answers a check of five rounds ago, as it had others to
+// compute first; two become late in between.
+TEST_F(ValidatorsTest, who_answers_checks_late_is_not_thought_silent) {
+    std::vector<RoundOfValues> rounds;
+    for (std::uint64_t step = 4; step < 18; ++step) {
+        rounds.push_back(certify(step, 1));
+        for (const std::uint32_t voter : {1u, 2u})
+            for (std::uint32_t target = 0; target < 4; ++target)
+                if (target != voter)
+                    say(voter, finding_method, rounds.back().finding(voter, target, 1));
+        if (step % 2 == 1) continue;
+        const RoundOfValues& old = rounds[rounds.size() < 6 ? 0 : rounds.size() - 6];
+        for (std::uint32_t target = 0; target < watched; ++target)
+            say(watched, finding_method, old.finding(watched, target, 1));
+    }
+    // One voter's word is not enough: this peer has not said so.
+    for (const RoundOfValues& round : rounds) say(1, silence_method, round.testimony(1, watched));
+    EXPECT_TRUE(proposed_.empty());
+}
+
 TEST_F(ValidatorsTest, the_testimonies_of_others_are_enough_and_strange_ones_count_for_nothing) {
     const RoundOfValues round = certify(10, 1);
     for (const std::uint32_t witness : {1u, 2u})
