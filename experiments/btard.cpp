@@ -200,6 +200,16 @@ bool robust_rows_hold(const std::vector<BtardRow>& rows, const BtardCommand& com
     return held;
 }
 
+nlohmann::ordered_json to_json(const std::set<HonestOrder>& orders) {
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    for (const HonestOrder& each : orders)
+        all.push_back({{"step", each.step},
+                       {"machine", each.machine},
+                       {"order", each.order},
+                       {"offence", each.offence}});
+    return all;
+}
+
 nlohmann::ordered_json to_json(const BtardRow& row, const BtardCommand& command) {
     nlohmann::ordered_json json{{"attack", name_of(row.attack)}, {"reducer", name_of(row.reducer)}};
     if (command.local) {
@@ -215,6 +225,7 @@ nlohmann::ordered_json to_json(const BtardRow& row, const BtardCommand& command)
     json["banned"] = row.banned;
     json["honest_banned"] = row.honest_banned;
     json["honest_on_probation"] = row.honest_on_probation;
+    json["honest_orders"] = to_json(row.honest_orders);
     if (row.last_ban) json["last_ban"] = *row.last_ban;
     json["samples"] = row.samples;
     json["checks"] = row.checks;

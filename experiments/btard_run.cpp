@@ -150,6 +150,7 @@ class BtardRun {
   private:
     Result<std::unique_ptr<train::SampledModel>> learner(const PeerId& peer);
     void hear(const events::Event& event);
+    void note_order_of_honest(const events::Event& event, const events::OrderGiven& order);
     Ok evaluate();
     void add_machines(VirtualRunOptions& options);
     void lie_between_steps(VirtualRunOptions& options);
@@ -188,11 +189,18 @@ Result<std::unique_ptr<train::SampledModel>> BtardRun::learner(const PeerId& pee
     return make_attacker(std::move(made), peer, preparation, conspiracy_);
 }
 
+void BtardRun::note_order_of_honest(const events::Event& event, const events::OrderGiven& order) {
+    const auto found = machines_.find(event.peer);
+    if (found == machines_.end() || chosen_.contains(found->second)) return;
+    row_.honest_orders.insert({event.step, found->second, order.order, order.offence});
+}
+
 void BtardRun::hear(const events::Event& event) {
     if (const auto* order = event.as<events::OrderGiven>()) {
         if (order->order == "banned" && banned_.insert(event.peer).second)
             row_.last_ban = event.step;
         if (order->order == "on probation") probation_.insert(event.peer);
+        note_order_of_honest(event, *order);
         if (order->about_us) row_.told.insert(event.peer);
     }
     if (event.is<events::OrderEnded>()) back_.insert(event.peer);

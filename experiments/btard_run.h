@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 
 #include "experiments/btard.h"
 #include "experiments/btard_learner.h"
@@ -24,6 +25,15 @@ inline constexpr std::uint64_t lies_of_key = 4;
 inline constexpr std::uint64_t looked_at_every = 20;  // steps
 inline constexpr std::uint64_t local_batch = 16;      // samples of an inner step
 
+// The order says what befell an honest peer, by its machine.
+struct HonestOrder {
+    std::uint64_t step = 0;
+    std::size_t machine = 0;
+    std::string order;
+    std::string offence;
+    auto operator<=>(const HonestOrder&) const = default;
+};
+
 enum class BtardReducer { mean, robust, median, geometric_median };
 inline constexpr BtardReducer btard_reducers[] = {
     BtardReducer::mean, BtardReducer::robust, BtardReducer::median, BtardReducer::geometric_median};
@@ -39,6 +49,7 @@ struct BtardRow {
     double loss_jump = 0;  // the largest of a step, over the median of the eight before it
     std::size_t honest_banned = 0;
     std::size_t honest_on_probation = 0;
+    std::set<HonestOrder> honest_orders;
     std::optional<std::uint64_t> last_ban;  // the step
     bool identical = true;
     std::uint64_t samples = 0;  // computed for batches
