@@ -10,7 +10,6 @@ from collections import deque
 from typing import Any, Callable, Iterator, Optional, Sequence
 
 from . import _library
-from ._addresses import lines_of
 from ._calls import Calls
 from ._library import library
 from ._run_file import text_of
@@ -22,6 +21,11 @@ _open_runs: "set[Run]" = set()  # until they are closed: nobody leaves without a
 _PATIENCE_AT_EXIT = 2.0
 _EVENTS_MAX = 1024
 _sigterm = Sigterm()
+
+
+def _lines_of(written: "str | Sequence[str]") -> str:
+    """Addresses as the library takes them: one a line."""
+    return written if isinstance(written, str) else "\n".join(written)
 
 
 class Run:
@@ -40,11 +44,11 @@ class Run:
                  admit: Optional[str] = None, web: "bool | int | str" = False,
                  tensorboard: "Optional[str | os.PathLike[str]]" = None) -> None:
         self._given = dict(run_file=run_file, run_text=run_text, join=join, resume=resume,
-                           directory=directory, name=name, announce=lines_of(announce),
+                           directory=directory, name=name, announce=_lines_of(announce),
                            admit=admit,
-                           relays=lines_of(relays),
+                           relays=_lines_of(relays),
                            tensorboard=None if tensorboard is None else os.fspath(tensorboard),
-                           listen=None if listen is None else lines_of(listen))
+                           listen=None if listen is None else _lines_of(listen))
         self._patience = patience
         self._web = web
         self._loop: Any = None
@@ -333,8 +337,10 @@ def host(run_file: "Optional[str | os.PathLike[str]]" = None, *, resume: Optiona
         person.
 
     Options, as of :func:`join`: directory (identity and bookkeeping of this peer, one process at
-    a time), name, listen, announce, relays (addresses: "0.0.0.0:4001", "[::]:4001", a name and a
-    port, or multiaddresses; one, or several), patience (seconds), web (True, a port or
+    a time), name, listen (where others dial this peer: "127.0.0.1:0" for this machine alone and any
+    free port, "0.0.0.0:4001", "[::]:4001"; "none": nowhere), announce (where they reach it if not
+    there: "203.0.113.7:4001", "example.org:4001"), relays (multiaddresses with /p2p/ID; listen and
+    announce may be such, too; each is one, or several), patience (seconds), web (True, a port or
     "ADDRESS:PORT": :meth:`Run.web` from the start), tensorboard (a folder that gets event files
     of this peer, each step as it is made).
     """

@@ -28,7 +28,7 @@ def script(text: str, *arguments: str) -> subprocess.Popen:
         torch.set_num_threads(1)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         SGD = dict(kind="sgd", momentum=0.0)
-        LOOPBACK = ["/ip4/127.0.0.1/tcp/0"]
+        LOOPBACK = "127.0.0.1:0"
         def host(folder, batch=8, **more):
             run = dedloc.host(target_batch=batch, optimizer=SGD, schedule=0.01, directory=folder,
                               listen=LOOPBACK, **more)
@@ -145,7 +145,7 @@ class InterruptsTest(Folder):
 
     def test_sigterm_is_the_systems_again_when_no_run_is_open(self):
         run = dedloc.host(target_batch=8, optimizer="sgd", schedule=0.1,
-                          directory=f"{self.folder}/a", listen=["/ip4/127.0.0.1/tcp/0"])
+                          directory=f"{self.folder}/a", listen="127.0.0.1:0")
         dedloc.Optimizer(run, torch.nn.Linear(4, 1))
         self.assertTrue(callable(signal.getsignal(signal.SIGTERM)))
         run.close(0.0)
@@ -153,7 +153,7 @@ class InterruptsTest(Folder):
 
     def test_a_worker_that_was_forked_dies_of_sigterm(self):
         run = dedloc.host(target_batch=8, optimizer="sgd", schedule=0.1,
-                          directory=f"{self.folder}/a", listen=["/ip4/127.0.0.1/tcp/0"])
+                          directory=f"{self.folder}/a", listen="127.0.0.1:0")
         self.addCleanup(run.close, 0.0)
         dedloc.Optimizer(run, torch.nn.Linear(4, 1))
         ready, told = os.pipe()
@@ -170,7 +170,7 @@ class InterruptsTest(Folder):
 class CellsTest(Folder):
     def cell(self):
         run = dedloc.host(target_batch=8, optimizer="sgd", schedule=0.1,
-                          directory=f"{self.folder}/peer", listen=["/ip4/127.0.0.1/tcp/0"])
+                          directory=f"{self.folder}/peer", listen="127.0.0.1:0")
         return run, dedloc.Optimizer(run, torch.nn.Linear(4, 1))
 
     def test_a_cell_that_is_run_again_says_that_the_run_is_open_here(self):

@@ -55,16 +55,27 @@ class RunFromPython(Folder):
 
 
 class AddressesTest(Folder):
-    def test_one_address_is_given_as_people_write_it(self):
-        run = dedloc.host(self.run_file(), directory=f"{self.folder}/a", listen="127.0.0.1:0")
+    def opened(self, directory="a", **addresses):
+        run = dedloc.host(self.run_file(), directory=f"{self.folder}/{directory}", **addresses)
         self.addCleanup(run.close, 0.0)
         dedloc.Optimizer(run, nn.Linear(1, 1))
-        self.assertIn("dedloc1", run.join_string)
+        return run
 
-    def test_what_is_no_address_is_said_at_once(self):
-        for text in ("1", "localhost", "127.0.0.1:port", ":70000"):
-            with self.assertRaisesRegex(dedloc.BadInput, "is no address"):
-                dedloc.host(self.run_file(), listen=text)
+    def test_addresses_are_given_as_people_write_them(self):
+        for number, listen in enumerate(
+                ("127.0.0.1:0", ["127.0.0.1:0", "none"], "/ip4/127.0.0.1/tcp/0")):
+            with self.subTest(listen):
+                run = self.opened(str(number), listen=listen, announce="example.org:4001")
+                self.assertIn("dedloc1", run.join_string)
+
+    def test_what_is_no_address_is_said_with_what_to_write(self):
+        for text in ("localhost:4001", "nothing", "127.0.0.1:port", ":70000"):
+            with self.assertRaisesRegex(dedloc.BadInput, f"'{text}' is no address.*127.0.0.1:0"):
+                self.opened(listen=[LOOPBACK, text])
+        with self.assertRaisesRegex(dedloc.BadInput, "':4001' is no address that others"):
+            self.opened(listen=LOOPBACK, announce=":4001")
+        with self.assertRaisesRegex(dedloc.BadInput, "203.0.113.7:4001"):
+            self.opened(listen=LOOPBACK, relays="203.0.113.7:4001")
 
     def test_a_folder_of_another_run_is_refused(self):
         for steps, refused in ((3, False), (3, False), (4, True)):

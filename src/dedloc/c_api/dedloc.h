@@ -70,11 +70,15 @@ typedef struct dedloc_options {
     const char* resume;    /* host: go on from this checkpoint or folder of checkpoints */
     const char* directory; /* identity and bookkeeping; NULL: "dedloc-peer" */
     const char* name;      /* for people */
-    /* Multiaddresses, one a line. NULL: /ip4/0.0.0.0/tcp/0. Empty: others cannot dial this peer. */
+    /* Where to listen, one a line: "127.0.0.1:0" (this machine alone, any free port),
+     * "0.0.0.0:4001", "[::]:4001", or multiaddrs. NULL: "0.0.0.0:0". Empty or "none": others cannot
+     * dial this peer. */
     const char* listen;
-    const char* announce; /* addresses at which others reach us, if not those; one a line */
-    const char* relays;   /* addresses with /p2p/<id> to stay connected to; one a line */
-    double patience_s;    /* to find the run and its state; 0: a minute */
+    /* Where others reach this peer, if not there, one a line: "203.0.113.7:4001",
+     * "example.org:4001", or multiaddrs. */
+    const char* announce;
+    const char* relays; /* multiaddrs with /p2p/<id> to stay connected to; one a line */
+    double patience_s;  /* to find the run and its state; 0: a minute */
     /* Asked every 20 ms while a call waits, on the caller's thread; 0 makes it return CANCELLED. */
     int (*goes_on)(void* self);
     void* self;

@@ -16,6 +16,7 @@
 #include "dedloc/runtime/machine.h"
 #include "dedloc/runtime/real.h"
 #include "dedloc/wire/multiaddr.h"
+#include "dedloc/wire/written_addresses.h"
 
 namespace dedloc::peer {
 namespace {
@@ -27,58 +28,13 @@ constexpr std::size_t threads_beside = 8;
 constexpr std::string_view port_file = "port";
 constexpr std::size_t port_letters_max = 8;
 
-struct HostAndPort {
-    std::string host;  // IPv6 in brackets; empty: only the port was said
-    std::uint16_t port = 0;
-};
-
-std::optional<HostAndPort> host_and_port(const std::string& text) {
-    const auto colon = text.rfind(':');
-    HostAndPort parts{.host = colon == std::string::npos ? std::string() : text.substr(0, colon)};
-    const std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
-    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), parts.port);
-    if (error != std::errc() || end != port.data() + port.size()) return std::nullopt;
-    return parts;
-}
-
-Result<std::string> if_multiaddr(std::string text) {
-    DEDLOC_TRY_VOID(wire::Multiaddr::from_text(text));
-    return text;
-}
-
-Result<std::string> listen_address(const std::string& text) {
-    if (text.starts_with("/")) return if_multiaddr(text);
-    const auto parts = host_and_port(text);
-    if (!parts)
-        return make_error(ErrorKind::bad_input,
-                          "'{}' is no address to listen on; write /ip4/0.0.0.0/tcp/4001, "
-                          "0.0.0.0:4001, or none",
-                          text);
-    const std::string& host = parts->host;
-    if (host.starts_with("[") && host.ends_with("]"))
-        return if_multiaddr(
-            fmt::format("/ip6/{}/tcp/{}", host.substr(1, host.size() - 2), parts->port));
-    const bool anywhere = host.empty() || host == "*";
-    return if_multiaddr(fmt::format("/ip4/{}/tcp/{}", anywhere ? "0.0.0.0" : host, parts->port));
-}
-
-Result<std::string> announced_address(const std::string& text) {
-    if (text.starts_with("/")) return if_multiaddr(text);
-    const auto parts = host_and_port(text);
-    if (!parts || parts->host.empty() || parts->port == 0)
-        return make_error(ErrorKind::bad_input,
-                          "'{}' is no address that others could dial; write "
-                          "/ip4/203.0.113.7/tcp/4001, 203.0.113.7:4001 or example.org:4001",
-                          text);
-    DEDLOC_TRY(const auto address, wire::Multiaddr::tcp(parts->host, parts->port));
-    return address.text();
-}
-
 // All but its folder.
 Result<collab::NodeOptions> node_options(const OpeningOptions& options) {
     collab::NodeOptions node;
-    DEDLOC_TRY(node.listen, listen_addresses(options.listen));
-    DEDLOC_TRY(node.announce, announced_addresses(options.announce));
+    if (!options.listen.empty()) {
+        DEDLOC_TRY(node.listen, wire::listen_addresses(options.listen));
+    }
+    DEDLOC_TRY(node.announce, wire::announced_addresses(options.announce));
     for (const std::string& relay : options.relays) DEDLOC_TRY_VOID(run::split_peer_address(relay));
     if (!options.relays.empty() && !options.listen.empty() && node.listen.empty())
         return make_error(ErrorKind::bad_input,
@@ -109,8 +65,9 @@ Ok make_writable_folder(const std::string& path) {
 // The port that a peer had before, so that strings with its address lead to it again.
 std::uint16_t earlier_port(const std::string& directory) {
     const auto text = read_text_file(directory + "/" + std::string(port_file), port_letters_max);
-    const auto parts = text ? host_and_port(*text) : std::nullopt;
-    return parts ? parts->port : 0;
+    std::uint16_t port = 0;
+    if (text) (void)std::from_chars(text->data(), text->data() + text->size(), port);
+    return port;
 }
 
 // Where users say no port, the one of last time is tried first; another program may have it now.
@@ -153,26 +110,6 @@ ExitCode opening_code(const Error& error, const std::string& directory) {
 }
 
 }  // namespace
-
-Result<std::vector<std::string>> listen_addresses(const std::vector<std::string>& given) {
-    if (given.empty()) return std::vector<std::string>{"/ip4/0.0.0.0/tcp/0"};
-    std::vector<std::string> addresses;
-    for (const std::string& text : given) {
-        if (text == "none") continue;
-        DEDLOC_TRY(std::string address, listen_address(text));
-        addresses.push_back(std::move(address));
-    }
-    return addresses;
-}
-
-Result<std::vector<std::string>> announced_addresses(const std::vector<std::string>& given) {
-    std::vector<std::string> addresses;
-    for (const std::string& text : given) {
-        DEDLOC_TRY(std::string address, announced_address(text));
-        addresses.push_back(std::move(address));
-    }
-    return addresses;
-}
 
 std::string announced_in_vain(const std::vector<std::string>& announced,
                               const std::vector<std::string>& listen) {

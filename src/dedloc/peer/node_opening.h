@@ -18,11 +18,6 @@ namespace dedloc::peer {
 constexpr Duration reach_timeout = 30s;  // until the peers of a join string have answered
 constexpr Duration goodbye_max = 2s;     // of a peer that has no part in the work
 
-// Reads what users write: multiaddrs, "HOST:PORT", "[IPv6]:PORT", "none". Nothing: any free port.
-Result<std::vector<std::string>> listen_addresses(const std::vector<std::string>& given);
-// Reads what others are told to dial: multiaddrs, "HOST:PORT", "[IPv6]:PORT"; HOST may be a name.
-Result<std::vector<std::string>> announced_addresses(const std::vector<std::string>& given);
-
 // Says what is wrong with being announced there and listening here (both as multiaddrs): a
 // port of the system's is another one at every start, so nothing can be passed on to it. Empty:
 // nothing is.
@@ -38,7 +33,7 @@ struct OpenedNode {
 
 struct OpeningOptions {
     std::string directory{};  // the user's --dir; empty: the first free numbered folder of the run
-    std::vector<std::string> listen{};
+    std::vector<std::string> listen{};  // as written (wire/written_addresses.h); none: any port
     std::vector<std::string> announce{};
     std::vector<std::string> relays{};  // multiaddrs with /p2p/<id> to stay connected to
     p2p::NatOptions nat{};

@@ -7,6 +7,7 @@
 #include "dedloc/base/log.h"
 #include "dedloc/codec/chooser.h"
 #include "dedloc/replica/model_state.h"
+#include "dedloc/run/join_string.h"
 #include "dedloc/run/read_run_file.h"
 #include "dedloc/run/vector_codecs.h"
 #include "dedloc/runtime/future.h"
@@ -15,6 +16,7 @@
 #include "dedloc/train/host_access.h"
 #include "dedloc/train/recomputable.h"
 #include "dedloc/train/run_copy.h"
+#include "dedloc/wire/written_addresses.h"
 
 namespace dedloc::train {
 
@@ -50,6 +52,14 @@ std::uint64_t seed_of(const PeerId& peer, std::uint64_t first_sample) {
     base::put_u64_be(bytes, first_sample);
     const Digest hash = security::sha256(bytes);
     return *base::ByteReader(hash.view()).u64_be();
+}
+
+Result<collab::NodeOptions> node_options(const SessionOptions& given) {
+    collab::NodeOptions node{.directory = given.directory, .relays = given.relays};
+    DEDLOC_TRY(node.listen, wire::listen_addresses(given.listen));
+    DEDLOC_TRY(node.announce, wire::announced_addresses(given.announce));
+    for (const std::string& relay : given.relays) DEDLOC_TRY_VOID(run::split_peer_address(relay));
+    return node;
 }
 
 // Refuses runs that would not come to anything with this loop as their host.
@@ -168,11 +178,8 @@ Result<std::unique_ptr<LoopSession>> LoopSession::join(std::unique_ptr<Model> mo
         return make_error(ErrorKind::bad_input,
                           "say either run_file or resume (to host) or join (to join)");
     }
-    DEDLOC_TRY(auto node,
-               collab::Node::open({.directory = options.directory,
-                                   .listen = options.listen,
-                                   .announce = options.announce,
-                                   .relays = options.relays}));
+    DEDLOC_TRY(collab::NodeOptions opening, node_options(options));
+    DEDLOC_TRY(auto node, collab::Node::open(std::move(opening)));
     auto& service = node->add<collab::CollaborationService>(*node);
     DEDLOC_TRY(auto files, SessionFiles::open(*node, options.directory, options.events));
     DEDLOC_TRY(collab::CollaborationOptions run,

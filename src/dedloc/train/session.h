@@ -76,10 +76,13 @@ struct SessionOptions {
     std::string admit{};
     // Identity and bookkeeping of this peer, one process at a time; made if it is missing.
     std::string directory = "dedloc-peer";
-    std::string name{};                                        // for people
-    std::vector<std::string> listen = {"/ip4/0.0.0.0/tcp/0"};  // empty: others cannot dial us
-    std::vector<std::string> announce{};  // addresses at which others reach us, if not those
-    std::vector<std::string> relays{};    // addresses with /p2p/<id> to stay connected to
+    std::string name{};  // for people
+    // "0.0.0.0:4001", "127.0.0.1:0", multiaddrs (wire/written_addresses.h). Empty, or only "none":
+    // others cannot dial us.
+    std::vector<std::string> listen = {"/ip4/0.0.0.0/tcp/0"};
+    // Addresses at which others reach us, if not those: "203.0.113.7:4001", a name and a port, …
+    std::vector<std::string> announce{};
+    std::vector<std::string> relays{};            // multiaddrs with /p2p/<id> to stay connected to
     Duration timeout = std::chrono::seconds(60);  // to find the run and its state
     // Names of buffers that each peer keeps to itself; the same on all peers. For the layer above,
     // which makes Model and Fingerprint.

@@ -64,7 +64,7 @@ class SessionTest : public testing::Test {
         maker.trained("p", shape);
         maker.begin_buffers();
         options.directory = directory_ / folder;
-        options.listen = {"/ip4/127.0.0.1/tcp/0"};
+        if (options.listen == SessionOptions{}.listen) options.listen = {"127.0.0.1:0"};
         return LoopSession::join(*std::move(model), maker.finish(), std::move(options));
     }
 
@@ -96,6 +96,24 @@ TEST_F(SessionTest, trains_what_lies_in_plain_memory_until_the_run_is_over) {
     ASSERT_TRUE((*session)->leave(10s));
     EXPECT_EQ(steps, 3);
     EXPECT_FLOAT_EQ(number.value, -3 * 0.25f);
+}
+
+TEST_F(SessionTest, addresses_are_written_as_for_the_program) {
+    Number number;
+    const auto session = host(number, {.run_file = run_file(""), .listen = {"127.0.0.1:0"}});
+    ASSERT_TRUE(session) << session.error().message();
+    const auto addresses = (*session)->node().run_on_network_thread(
+        [&session] { return (*session)->node().host().addresses(); });
+    ASSERT_EQ(addresses.size(), 1u);
+    EXPECT_TRUE(addresses.front().starts_with("/ip4/127.0.0.1/tcp/")) << addresses.front();
+    const auto refusal = [&](SessionOptions options) {
+        options.run_file = run_file("");
+        const auto refused = host(number, std::move(options), "refused");
+        return refused ? std::string() : refused.error().message();
+    };
+    EXPECT_NE(refusal({.listen = {"example.org:1"}}).find("'example.org:1'"), std::string::npos);
+    EXPECT_NE(refusal({.announce = {":4001"}}).find("':4001'"), std::string::npos);
+    EXPECT_NE(refusal({.relays = {"/ip4/127.0.0.1/tcp/1"}}), "") << "it has no id";
 }
 
 TEST_F(SessionTest, a_tensor_that_lies_nowhere_is_bad_input_at_that_step) {
