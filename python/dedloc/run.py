@@ -155,7 +155,8 @@ class Run:
     def leave(self, patience: float = 10.0) -> None:
         """Hands in what was computed if a global step comes within `patience` seconds, says
         goodbye, loads the last state into the model and saves it. It can be called again where it
-        raises (a full disk, say), and does what is left to do. A model that has changed so that it
+        raises (a full disk, Ctrl-C), and does what is left to do, with the shortest patience that
+        it was given. A model that has changed so that it
         cannot take the last state is left as it is, with a warning.
 
         Rank 0 of a process_group hands in nothing any more, because the other ranks may have ended:
@@ -204,8 +205,9 @@ class Run:
     def __enter__(self) -> "Run":
         return self
 
-    def __exit__(self, *_: Any) -> None:
-        self.close()
+    def __exit__(self, kind: Optional[type[BaseException]], *_: Any) -> None:
+        is_told_to_end = kind is not None and not issubclass(kind, Exception)  # Ctrl-C, SIGTERM
+        self.close(_PATIENCE_AT_EXIT if is_told_to_end else 10.0)
 
     # The properties below say what is known of the run.
 

@@ -84,6 +84,19 @@ class InterruptsTest(Folder):
         """
         self.assertLess(self.seconds(script(leaves, f"{self.folder}/a")), WITHIN + SLACK)
 
+    def test_closing_after_it_takes_no_longer_than_it_was_given(self):
+        closes = """
+            run, opt = host(sys.argv[1], batch=1000)
+            other = dedloc.join(run.join_string, directory=sys.argv[1] + "-b", listen=LOOPBACK)
+            dedloc.Optimizer(other, torch.nn.Linear(4, 1))
+            batch(); opt.step(samples=8)
+            interrupted(lambda: run.leave(3600.0))
+            run.close(0.0)
+            print("closed", flush=True)
+            other.close(0.0)
+        """
+        self.assertIn("closed", self.ends(script(closes, f"{self.folder}/a")))
+
     def test_every_one_of_many_is_heard(self):
         """A handler that raises, wherever the signal comes."""
         many = """

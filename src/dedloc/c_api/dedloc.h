@@ -159,7 +159,8 @@ DEDLOC_API void dedloc_drop(dedloc_loop* loop);
 /* Loads the run's present state into the model, whatever that holds. */
 DEDLOC_API void dedloc_reload(dedloc_loop* loop);
 /* Hands in what was computed if a step comes in time, says goodbye, loads the last state, saves it.
- * 0: error, CANCELLED among them; it can be called again and does what is left to do. */
+ * 0: error, CANCELLED among them; it can be called again and does what is left to do, with the
+ * shortest patience that it was given. */
 DEDLOC_API int dedloc_leave(dedloc_loop* loop, double patience_s, dedloc_error* error);
 /* Frees it; leaves first, waiting little, if that was not done. */
 DEDLOC_API void dedloc_close(dedloc_loop* loop);

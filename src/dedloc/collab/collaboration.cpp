@@ -230,6 +230,11 @@ Task<void> CollaborationImpl::leave(Duration grace_period) {
     co_await stop();
 }
 
+void CollaborationImpl::leave_within(Duration grace_period) {
+    ending_.leave_by = std::min(ending_.leave_by, node_.clock.now() + grace_period);
+    changed_.pulse();
+}
+
 Task<void> CollaborationImpl::leave_as_helper(Duration grace_period) {
     ending_.leaving = true;
     if (!ending_.tasks_stopped) co_await backend_->part(node_.clock.now() + grace_period);

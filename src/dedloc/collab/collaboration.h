@@ -139,6 +139,9 @@ class Collaboration {
     virtual Task<Result<void>> start() = 0;
     // Leaves in order: hands in what there is (bounded wait), withdraws the status, ends all tasks.
     virtual Task<void> leave(Duration grace_period) = 0;
+    // Network thread: leave(), which is under way, waits for so long from now at most. A later time
+    // than the one it has changes nothing.
+    virtual void leave_within(Duration grace_period) { (void)grace_period; }
     // Ends all tasks at once, saying nothing.
     virtual Task<void> stop() = 0;
 

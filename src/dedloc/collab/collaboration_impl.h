@@ -33,6 +33,7 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
 
     Task<Result<void>> start() override;
     Task<void> leave(Duration grace_period) override;
+    void leave_within(Duration grace_period) override;
     Task<void> stop() override;
 
     // The trainer's side.

@@ -183,9 +183,9 @@ bool TrainerSteps::another_hands_in() const {
 // A leaver does not cut the others' batch short: it waits until the step is due, for a while. The
 // others may make a step meanwhile; before that is applied nobody can tell that ours is late.
 Task<bool> TrainerSteps::wait_to_hand_in_last() {
-    const TimePoint until = std::min(ending_.leave_by, clock_.now() + last_step_timeout);
+    const TimePoint latest = clock_.now() + last_step_timeout;
     std::optional<TimePoint> waited_for_since;
-    while (!ending_.over && clock_.now() < until) {
+    while (!ending_.over && clock_.now() < std::min(ending_.leave_by, latest)) {
         if (!another_hands_in())
             waited_for_since.reset();
         else if (!waited_for_since)

@@ -451,6 +451,8 @@ Result<void> LoopSession::leave(Duration grace_period) {
         parting_ = runtime::spawn_future(
             node_->spawn(), "leave", leave_there(collaboration(), grace_period));
         left_ = true;
+    } else if (parting_.valid()) {  // an earlier call was cancelled: this one may have less time
+        node_->run_on_network_thread([&] { collaboration().leave_within(grace_period); });
     }
     if (parting_.valid()) {
         if (loop_) DEDLOC_TRY_VOID(hand_in_last());

@@ -123,7 +123,7 @@ class LoopSession {
     void zero_grad() { model_->forget_gradient(); }
     // Hands in what was computed if a step comes within `grace_period`, says goodbye, loads the
     // last state into the model, and saves it. Where that fails (a full disk, say), it can be
-    // called again, and does what is left to do.
+    // called again, and does what is left to do: within the shorter of the two grace periods.
     Result<void> leave(Duration grace_period);
     // Forgets what was summed since the last global step: those samples are lost.
     void drop();

@@ -71,6 +71,24 @@ class SessionTest : public testing::Test {
     fs::path directory_;
 };
 
+// The time that a later call gives counts, however long an earlier one was ready to wait.
+TEST_F(SessionTest, a_leave_that_was_cancelled_is_ended_by_one_with_less_time) {
+    Number number;
+    Number others;
+    const auto session = host(number, {.run_file = run_file(""), .wait_max = 1ms});
+    ASSERT_TRUE(session) << session.error().message();
+    const auto other = host(others, {.join = (*session)->join_string()}, "other");
+    ASSERT_TRUE(other) << other.error().message();
+    number.place();
+    ASSERT_TRUE((*session)->step(session_micro, 1)) << "the batch is not full yet";
+    const runtime::Clock& clock = (*session)->node().clock();
+    const TimePoint latest = clock.now() + 30s;
+    EXPECT_FALSE((*session)->leave(1h)) << "it waits for the rest of the batch";
+    while (!(*session)->leave(0s) && clock.now() < latest) continue;
+    EXPECT_TRUE((*session)->leave(1h));
+    EXPECT_LT(clock.now(), latest);
+}
+
 // Any network thread may tell it.
 class OrdersAndChecks final : public events::EventSink {
   public:
