@@ -125,8 +125,8 @@ class Run:
             raise AlreadyOpen(
                 f"a run is open in this very process with the folder {self._given['directory']!r} "
                 "(a notebook's cell that ran before?): end it with run.close(), or with "
-                "dedloc.close_all() where the variable is lost; a second peer in one process needs "
-                "another directory=")
+                "dedloc.close_all() where the variable is lost; a second peer, and a run with "
+                "other settings, need another directory=")
 
     def _opened(self) -> Any:
         if os.getpid() != self._pid:

@@ -200,6 +200,29 @@ class CellsTest(Folder):
         dedloc.close_all(0.0)
         self.cell()[0].close(0.0)
 
+    def test_other_settings_need_another_folder_and_the_error_says_how(self):
+        first, _ = self.cell()
+        first.close(0.0)
+        other = dict(target_batch=9, optimizer="sgd", schedule=0.1, listen="127.0.0.1:0")
+        with self.assertRaisesRegex(dedloc.BadInput, 'other settings.*directory="…"'):
+            dedloc.Optimizer(dedloc.host(directory=f"{self.folder}/peer", **other),
+                             torch.nn.Linear(4, 1))
+        run = dedloc.host(directory=f"{self.folder}/other", **other)
+        dedloc.Optimizer(run, torch.nn.Linear(4, 1))
+        run.close(0.0)
+
+    def test_a_folder_of_another_process_is_refused_and_the_error_says_what_to_do(self):
+        first = script("""
+            run, opt = host(sys.argv[1])
+            print("up", flush=True)
+            signal.pause()
+        """, f"{self.folder}/peer")
+        self.addCleanup(first.communicate)
+        self.addCleanup(first.kill)
+        first.stdout.readline()
+        with self.assertRaisesRegex(dedloc.DifferentRun, 'another process.*directory="…"'):
+            self.cell()
+
     def test_another_spelling_of_the_folder_is_the_same_folder(self):
         first, _ = self.cell()
         self.addCleanup(first.close, 0.0)

@@ -53,10 +53,11 @@ Result<int> lock_file(const std::string& path) {
             path,
             std::strerror(errno));
     if (errno != EWOULDBLOCK) return system_error("lock", path, errno);
-    return make_error(ErrorKind::conflict,
-                      "the identity {} is in use by another process; stop that one, or give this "
-                      "one a directory of its own",
-                      path);
+    return make_error(
+        ErrorKind::conflict,
+        "the identity {} is in use by another process; stop that one, or give this "
+        "one a directory of its own (in Python directory=\"…\", for the program --dir)",
+        path);
 }
 
 // A backup that was unpacked, or a copy from another machine, may be anybody's to read.

@@ -14,14 +14,16 @@ Ok check_folder_of(const std::string& directory, const Digest& run) {
     if (!text) return {};
     const auto copy = run::parse_run_file(*text, path);
     if (!copy || run::run_hash(*copy) == run) return {};
-    return make_error(ErrorKind::bad_input,
-                      "{} is the folder of a peer of another run, '{}' ({}; this one is {}): two "
-                      "runs in one folder would mix their states and accounts; choose another "
-                      "folder, or remove that one if the run is not needed any more",
-                      directory,
-                      copy->name,
-                      run::run_hash(*copy).short_hex(),
-                      run.short_hex());
+    return make_error(
+        ErrorKind::bad_input,
+        "{} is the folder of a peer of another run, '{}' ({}; this one is {}), as a "
+        "run with other settings is another one: give this peer a folder of its own "
+        "(in Python directory=\"…\", for the program --dir), or remove that folder if "
+        "its run is not needed any more",
+        directory,
+        copy->name,
+        run::run_hash(*copy).short_hex(),
+        run.short_hex());
 }
 
 Ok keep_run_copy(const collab::Node& node, const run::RunFile& run) {
