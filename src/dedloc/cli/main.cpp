@@ -77,6 +77,11 @@ constexpr char set_help[] =
 constexpr char congestion_control_help[] =
     "of this peer's TCP connections: cubic, bbr, … (default: what the system is set to)";
 
+constexpr char own_folder_help[] =
+    "folder of this peer: its identity, log and checkpoints (default: "
+    "~/.local/state/dedloc/RUN/1, or the first number that no other peer at work here has; RUN: 8 "
+    "digits of the run's hash)";
+
 // For measurements of plans: not in the help.
 template <typename Options>
 void add_plan_options(CLI::App& command, Options& peer) {
@@ -120,7 +125,7 @@ void add_line_options(CLI::App& command, Options& peer) {
         ->check(CLI::IsMember({"members", "anyone", "nobody"}));
     command.add_flag("--no-port-mapping", peer.no_port_mapping, port_mapping_help);
     command.add_option("--congestion-control", peer.congestion_control, congestion_control_help);
-    command.add_option("--dir", peer.directory, "folder of this peer (default: a numbered one)");
+    command.add_option("--dir", peer.directory, own_folder_help);
     command.add_option("--name", peer.name, "name shown to others (default: host name)");
     add_cap_options(command, peer.caps);
     add_plan_options(command, peer);
