@@ -16,6 +16,13 @@ _EXPERTS = {"name": "ffn", "grid": "4x4", "width": 0, "hidden": 512, "best": 4, 
             "update_batch": 1024, "keepers": 2, "rate": 0.001}
 
 
+# The examples of sections that errors show.
+_EXAMPLES = {"optimizer": '"sgd", or dict(kind="adamw", lr=0.001)',
+             "schedule": '0.001, or dict(kind="cosine", peak=0.001, total_steps=1000)',
+             "stop": "dict(steps=1000)", "checkpoint": "dict(every=50)",
+             "evaluate": "dict(every=10)"}
+
+
 def _word(key: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -39,8 +46,9 @@ def _section(name: str, given: Any) -> dict[str, Any]:
     if name == "schedule" and isinstance(given, (int, float)):
         return {"peak": given}
     if not isinstance(given, Mapping):
+        example = f": {_EXAMPLES[name]}" if name in _EXAMPLES else ""
         raise BadInput(f"{name}= is {given!r}; write a dictionary of what the run file's [{name}] "
-                       "may have")
+                       f"may have{example}")
     return dict(given)
 
 

@@ -26,10 +26,21 @@ _IN_THE_RUN_FILE = {
     "delay_grad_averaging": "[averaging] delayed",
     "use_local_updates": "[local]",
 }
+# PyTorch's optimizers take these where they are made; a run has them from its host.
+_IN_HOST = {"lr", "betas", "eps", "momentum", "weight_decay", "nesterov"}
 _MEANT_BY_THE_ENGINE = {"matchmaking_time", "averaging_timeout", "verbose", "load_state_timeout",
                         "batch_size_per_step", "offload_optimizer", "reuse_grad_buffers",
                         "use_local_updates", "delay_optimizer_step", "delay_grad_averaging",
                         "client_mode"}
+
+
+def _check_kinds(run: Any, model: Any) -> None:
+    if run is not None and not isinstance(run, Run):
+        raise BadInput("the first argument is the run, of dedloc.host(…) or dedloc.join(…), not a "
+                       f"{type(run).__name__}: dedloc.Optimizer(run, model)")
+    if not isinstance(model, torch.nn.Module):
+        raise BadInput("the second argument is the model itself, not its parameters or a "
+                       f"{type(model).__name__}: dedloc.Optimizer(run, model)")
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -72,7 +83,11 @@ class Optimizer(torch.optim.Optimizer):
                 raise BadInput(f"{name} is the same for all peers of a run: write it into the run "
                                f"file ({_IN_THE_RUN_FILE[name]})")
             if name not in _MEANT_BY_THE_ENGINE and name not in _IN_THE_RUN_FILE:
-                raise TypeError(f"Optimizer has no argument {name!r}")
+                raise TypeError(f"Optimizer has no argument {name!r}" + (
+                    ": it is the same for all peers of a run, and its host says it, as "
+                    'dedloc.host(…, optimizer=dict(kind="adamw", lr=0.001))'
+                    if name in _IN_HOST else ""))
+        _check_kinds(run, model)
         self.model = model
         self._default_samples = others.get("batch_size_per_step")
         self._group = None
@@ -154,7 +169,8 @@ class Optimizer(torch.optim.Optimizer):
         count = samples if samples is not None else batch_size
         count = count if count is not None else self._default_samples
         if count is None:
-            raise BadInput("step() needs samples=, the number of samples of this batch")
+            raise BadInput("step() needs samples=, the number of samples of this batch: "
+                           "opt.step(loss, samples=len(inputs))")
         closure = loss if callable(loss) else closure
         if closure is not None:
             with torch.enable_grad():

@@ -351,7 +351,11 @@ def host(run_file: "Optional[str | os.PathLike[str]]" = None, *, resume: Optiona
                     experts=experts, batch=batch)
     given = [name for name, value in (*sections.items(), ("target_batch", target_batch),
                                       ("run_name", run_name)) if value is not None]
+    _check_options("host", options)
     if not given:
+        if run_file is None and resume is None:
+            raise BadInput("a run to host needs a run file (`dedloc init own_loop` writes one), "
+                           "target_batch= and what else is to be set, or resume=")
         return Run(run_file=None if run_file is None else os.fspath(run_file), resume=resume,
                    **options)
     if run_file is not None or resume is not None:
@@ -362,8 +366,23 @@ def host(run_file: "Optional[str | os.PathLike[str]]" = None, *, resume: Optiona
 
 def join(join_string: str, **options: Any) -> Run:
     """A run that others host. Errors appear when its Optimizer is made: Unreachable, Denied,
-    DifferentRun (another model or version)."""
+    DifferentRun or BadInput (another model or version)."""
+    _check_options("join", options)
+    if not join_string:
+        raise BadInput("join() needs the join string of a run: the host's run.join_string, once "
+                       "its Optimizer is made")
     return Run(join=join_string, **options)
+
+
+_OPTIONS = ("directory", "name", "listen", "announce", "relays", "patience", "web", "tensorboard")
+
+
+def _check_options(function: str, options: dict[str, Any]) -> None:
+    has = (*_OPTIONS, "admit") if function == "host" else _OPTIONS
+    for name in options:
+        if name not in has:
+            raise TypeError(f"dedloc.{function} has no {name!r}; beside the run it takes "
+                            f"{', '.join(has)}")
 
 
 def close_all(patience: float = 10.0) -> None:

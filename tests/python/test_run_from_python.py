@@ -177,6 +177,46 @@ class SettingsTest(RunFromPython):
             dedloc.host(self.run_file(), target_batch=8)
 
 
+class SlipsTest(RunFromPython):
+    """Errors say what to write to people who know PyTorch and write what it takes."""
+
+    def refused(self, kind, words, *arguments, **named):
+        with self.assertRaisesRegex(kind, words):
+            dedloc.Optimizer(*arguments, **named)
+
+    def test_the_arguments_of_pytorchs_optimizers(self):
+        model = nn.Linear(4, 1)
+        run = dedloc.host(target_batch=8, directory=f"{self.folder}/x", listen=LOOPBACK)
+        self.refused(dedloc.BadInput, r"the model itself.*Optimizer\(run, model\)", run,
+                     model.parameters())
+        self.refused(dedloc.BadInput, "first argument is the run", model, run)
+        self.refused(dedloc.BadInput, "first argument is the run.*not a str", "dedloc1", model)
+        self.refused(TypeError, "'lr': it is the same for all peers.*optimizer=dict", run, model,
+                     lr=0.1)
+        self.refused(TypeError, "no argument 'colour'$", run, model, colour=1)
+        dedloc.Optimizer(run, model)
+        self.addCleanup(run.close, 0.0)
+
+    def test_step_without_the_number_of_samples(self):
+        _, optimizer = self.opened(nn.Linear(4, 1))
+        with self.assertRaisesRegex(dedloc.BadInput, r"opt\.step\(loss, samples=len\(inputs\)\)"):
+            optimizer.step()
+
+    def test_host_and_join_without_what_they_need_or_with_what_they_have_not(self):
+        for call, kind, words in (
+            (dedloc.host, dedloc.BadInput, "run file.*target_batch=.*resume="),
+            (lambda: dedloc.join(""), dedloc.BadInput, "run.join_string"),
+            (lambda: dedloc.join("dedloc1", dir="x"), TypeError, "join has no 'dir'.*directory"),
+            (lambda: dedloc.join("dedloc1", admit="list"), TypeError, "join has no 'admit'"),
+            (lambda: dedloc.host(batch_size=8), TypeError, "host has no 'batch_size'.*directory"),
+            (lambda: dedloc.host(target_batch=8, stop=10), dedloc.BadInput, r"dict\(steps=1000\)"),
+            (lambda: dedloc.host(target_batch=8, optimizer=torch.optim.SGD), dedloc.BadInput,
+             '"sgd", or dict'),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(kind, words):
+                call()
+
+
 class GroupsTest(RunFromPython):
     def test_groups_are_the_optimizers_that_pytorch_has(self):
         def network():
