@@ -35,9 +35,13 @@ std::uint64_t samples_on(ElementRange moved, std::uint64_t samples, std::uint64_
 Ok check_input(const MemberInput& input, std::uint64_t vector_count, std::uint64_t samples_max) {
     if (input.fresh.end < input.fresh.begin || input.carried.end < input.carried.begin)
         return bad("its sample counters run backwards");
-    for (const CounterRange& samples : {input.fresh, input.carried})
+    for (const CounterRange& samples : {input.fresh, input.carried}) {
+        if (samples.end > counters_max) return bad("its sample counters are beyond all numbers");
         if (samples.left_out > samples.end - samples.begin)
             return bad("it leaves out more samples than it names");
+        if (samples.left_out > samples_max)
+            return bad("it leaves out more samples than the run allows for one step");
+    }
     if (input.fresh.size() > samples_max || input.carried.size() > samples_max - input.fresh.size())
         return bad("it claims more samples than the run allows for one step");
     if (input.carried.size() > 0 && input.carried.end > input.fresh.begin && input.fresh.size() > 0)

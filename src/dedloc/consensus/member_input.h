@@ -65,8 +65,13 @@ struct MemberInput {
     bool is_empty() const { return weight_max() == 0; }
 };
 
-// Errors: peer_broke_protocol: counters run backwards, overflow samples_max, ranges overlap or
-// leave the vector.
+// Counters of samples end before this, so that adding to them never overflows.
+inline constexpr std::uint64_t counters_max = std::uint64_t{1} << 62;
+
+// A validator computes what is left out of a contribution, too: no more than samples_max of fresh
+// and of carried samples each.
+// Errors: peer_broke_protocol: counters run backwards, overflow samples_max or counters_max, ranges
+// overlap or leave the vector.
 Ok check_input(const MemberInput& input, std::uint64_t vector_count, std::uint64_t samples_max);
 
 // Samples of `input` inside `part`, as a fraction of the whole vector: (fresh + carried overlap) ×

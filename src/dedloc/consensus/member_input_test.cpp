@@ -23,6 +23,33 @@ TEST(CheckInput, bounds_fresh_and_carried_samples_together) {
     EXPECT_FALSE(check_input(input_of(many, many - 1), 10, 100));
 }
 
+// A validator computes all samples that a contribution names again, those that are left out, too.
+TEST(CheckInput, bounds_the_samples_that_are_left_out) {
+    const auto leaves_out = [](std::uint64_t count) {
+        MemberInput input = input_of(0, 60);
+        input.fresh.end += count;
+        input.fresh.left_out = count;
+        return input;
+    };
+    EXPECT_EQ(leaves_out(std::uint64_t{1} << 40).weight_max(), 60u);
+    EXPECT_TRUE(check_input(leaves_out(100), 10, 100));
+    EXPECT_FALSE(check_input(leaves_out(101), 10, 100));
+    EXPECT_FALSE(check_input(leaves_out(std::uint64_t{1} << 40), 10, 100));
+    MemberInput carried = input_of(60, 20);
+    carried.fresh = {1000, 1020, 0};
+    carried.carried = {0, 260, 200};
+    EXPECT_FALSE(check_input(carried, 10, 100));
+}
+
+TEST(CheckInput, counters_that_a_micro_batch_would_overflow_are_refused) {
+    constexpr std::uint64_t last = ~std::uint64_t{0};
+    MemberInput input;
+    input.fresh = {last - 40, last, 0};
+    EXPECT_FALSE(check_input(input, 10, 100));
+    input.fresh = {counters_max - 40, counters_max, 0};
+    EXPECT_TRUE(check_input(input, 10, 100));
+}
+
 TEST(FragmentOf, fragments_take_turns_and_are_the_vector_together) {
     constexpr std::uint64_t most = ~std::uint64_t{0} / 2;
     for (const std::uint64_t count : {std::uint64_t{7}, std::uint64_t{1'000'003}, most}) {

@@ -11,8 +11,9 @@ std::shared_ptr<const allreduce::RoundInput> DeferredGradients::hand_in(CounterR
                                                                         std::vector<float> sum,
                                                                         ElementRange moved) {
     DEDLOC_CHECK(sum.size() == vector_count_ || samples.size() == 0);
-    fresh_samples_ = samples;
     moved_ = all_if_empty(moved);
+    expire_refused(samples, sum, moved_);
+    fresh_samples_ = samples;
     auto deferred = deferred_.find(moved_.offset);
     if (deferred != deferred_.end() &&
         samples.size() + deferred->second.samples.size() > samples_max_) {
@@ -43,8 +44,9 @@ std::shared_ptr<const allreduce::RoundInput> DeferredGradients::hand_in(CounterR
 void DeferredGradients::hand_in_late(CounterRange samples,
                                      std::vector<float> sum,
                                      ElementRange moved) {
-    if (samples.size() == 0) return;
     moved = all_if_empty(moved);
+    expire_refused(samples, sum, moved);
+    if (samples.size() == 0) return;
     expire_deferred(moved.offset);
     defer(samples, sum, {moved}, moved);
 }
@@ -96,6 +98,15 @@ void DeferredGradients::forget() {
     expire(fresh_samples_, moved_.count);
     if (unsent_) unsent_->forget();
     forget_fresh();
+}
+
+void DeferredGradients::expire_refused(CounterRange& samples,
+                                       std::vector<float>& sum,
+                                       ElementRange moved) {
+    if (samples.left_out <= samples_max_) return;
+    expire(samples, moved.count);
+    samples = {samples.end, samples.end};
+    sum.clear();
 }
 
 void DeferredGradients::expire(CounterRange samples, std::uint64_t elements) {

@@ -46,7 +46,8 @@ class DeferredGradients {
     const UnsentGradients* unsent() const { return unsent_ ? &*unsent_ : nullptr; }
 
     // Hands in fresh sums for the open step; combined with what is deferred, which expires where
-    // both are too many samples: refused together, they would be so in all rounds to come.
+    // both are too many samples: refused together, they would be so in all rounds to come. Fresh
+    // samples of which more are left out than a round takes expire as well.
     // `moved`: what the step moves; empty: the whole vector.
     std::shared_ptr<const allreduce::RoundInput> hand_in(consensus::CounterRange samples,
                                                          std::vector<float> sum,
@@ -72,6 +73,10 @@ class DeferredGradients {
     std::uint64_t fresh_handed_in() const;
 
   private:
+    // Expires fresh samples that no round takes (consensus::check_input).
+    void expire_refused(consensus::CounterRange& samples,
+                        std::vector<float>& sum,
+                        consensus::ElementRange moved);
     // So many elements of the vector, of these samples.
     void expire(consensus::CounterRange samples, std::uint64_t elements);
     void expire_deferred(std::uint64_t moved_from);

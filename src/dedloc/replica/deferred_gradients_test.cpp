@@ -63,6 +63,24 @@ TEST(DeferredGradients, more_samples_than_a_round_takes_are_not_handed_in_togeth
     EXPECT_EQ(deferred.hand_in({48, 64}, std::vector<float>(8, 1.0f))->input.weight_max(), 40u);
 }
 
+// Everybody would refuse them, in this round and in all to come.
+TEST(DeferredGradients, samples_among_which_too_many_were_left_out_expire) {
+    DeferredGradients deferred(8, {}, 8, 40);
+    const auto kept = deferred.hand_in({0, 64, 40}, std::vector<float>(8, 1.0f));
+    EXPECT_TRUE(consensus::check_input(kept->input, 8, 40));
+    EXPECT_EQ(kept->input.weight_max(), 24u);
+    deferred.forget();
+    const double before = deferred.samples_expired();
+    const auto refused = deferred.hand_in({64, 129, 41}, std::vector<float>(8, 1.0f));
+    EXPECT_TRUE(refused->input.is_empty());
+    EXPECT_TRUE(consensus::check_input(refused->input, 8, 40));
+    EXPECT_EQ(deferred.samples_expired() - before, 24.0);
+    deferred.committed(plan_of_two_parts(), decision_without_us(), std::nullopt);
+    EXPECT_FALSE(deferred.has_deferred());
+    deferred.hand_in_late({129, 194, 41}, std::vector<float>(8, 1.0f));
+    EXPECT_FALSE(deferred.has_deferred());
+}
+
 // Fragments of four elements: what a step leaves out waits for the next one that moves the same.
 TEST(DeferredGradients, what_a_fragment_left_out_waits_for_its_next_turn) {
     DeferredGradients deferred(8, {}, 8, 1000);
