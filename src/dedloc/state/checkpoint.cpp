@@ -144,11 +144,9 @@ std::set<std::string> names_to_keep(const std::vector<CheckpointSummary>& finish
 
 // The names of other runs' checkpoints, which no rule of this one removes.
 std::set<std::string> take_out_other_runs(std::vector<CheckpointSummary>& finished,
-                                          const std::string& just_saved) {
-    const auto saved = std::ranges::find(finished, just_saved, &CheckpointSummary::name);
+                                          const Digest& run) {
     std::set<std::string> others;
-    if (saved == finished.end()) return others;
-    std::erase_if(finished, [&, run = saved->run](const CheckpointSummary& summary) {
+    std::erase_if(finished, [&](const CheckpointSummary& summary) {
         if (summary.run == run) return false;
         others.insert(summary.name);
         return true;
@@ -159,13 +157,13 @@ std::set<std::string> take_out_other_runs(std::vector<CheckpointSummary>& finish
 // Housekeeping after a save: what fails here costs room, not safety.
 void remove_surplus(runtime::Disk& disk,
                     const std::string& folder,
-                    const std::string& just_saved,
+                    const CheckpointSummary& just_saved,
                     const KeepRule& rule) {
     const auto names = folder_names(disk, folder);
     auto finished = list_checkpoints(disk, folder);
     if (!names || !finished) return;
-    std::set<std::string> kept = take_out_other_runs(*finished, just_saved);
-    kept.merge(names_to_keep(*finished, just_saved, rule));
+    std::set<std::string> kept = take_out_other_runs(*finished, just_saved.run);
+    kept.merge(names_to_keep(*finished, just_saved.name, rule));
     for (const std::string& name : *names) {
         if (kept.contains(name)) continue;
         // The marker goes first, so that a half-removed folder does not count.
@@ -211,7 +209,7 @@ Result<CheckpointSummary> save_checkpoint(runtime::Disk& disk,
                           written.error().message(),
                           intact);
     }
-    remove_surplus(disk, folder, summary.name, keep);
+    remove_surplus(disk, folder, summary, keep);
     return summary;
 }
 

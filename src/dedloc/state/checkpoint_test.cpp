@@ -115,6 +115,20 @@ TEST(Checkpoint, those_of_another_run_stay_whatever_is_saved_beside_them) {
     EXPECT_EQ(left, (std::vector<std::uint64_t>{6, 5, 132, 131, 130}));
 }
 
+// The list of so many folders lacks the one just saved, of an early step.
+TEST(Checkpoint, those_of_another_run_stay_where_they_are_more_than_can_be_listed) {
+    MemoryDisk disk;
+    const auto first = save_checkpoint(disk, "c", checkpoint_of_step(5000, 100));
+    ASSERT_TRUE(first);
+    const Bytes marker = disk.files.at("c/" + first->name + "/checkpoint.json");
+    for (std::size_t i = 0; i < checkpoints_listed_max; ++i)
+        disk.files[fmt::format("c/step-{:012}-00000000/checkpoint.json", 6000 + i)] = marker;
+    ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(1, 100, Digest{{7}}), {.newest = 1}));
+    const auto markers = std::ranges::count_if(
+        disk.files, [](const auto& file) { return file.first.ends_with("/checkpoint.json"); });
+    EXPECT_EQ(static_cast<std::size_t>(markers), checkpoints_listed_max + 2);
+}
+
 TEST(Checkpoint, keeps_one_of_every_so_many_steps_for_good_and_what_is_being_read) {
     MemoryDisk disk;
     std::string read;
