@@ -225,7 +225,7 @@ void PartOwner::finish(Reduction& reduction, ReducedPart reduced) {
         header.commitments = kept_.commitments_of(header.included, transfer_.plan);
     header.signature = environment_.signer.sign(consensus::part_domain, header.signed_bytes());
     if (reduced.left_out)
-        transfer_.state.rests.put(transfer_.plan.previous, header, std::move(reduced.left_out));
+        transfer_.state.rests.put(transfer_.plan, header, std::move(reduced.left_out));
     reduction.encoded = std::move(reduced.encoded);
     reduction.done->set();
     collector_.keep(header, reduction.encoded);

@@ -1,6 +1,9 @@
 #include "dedloc/allreduce/sparse_sums.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "dedloc/allreduce/part_codec.h"
 
@@ -19,15 +22,25 @@ bool sums_sparsely(const consensus::RoundPlan& plan, std::uint32_t part) {
     return plan.sum_codec != 0 && codec::is_sparse(codec_of(plan, part));
 }
 
-void KeptRests::put(const Digest& previous, const consensus::FinishedPart& part, Rest rest) {
-    std::vector<Digest> plans;
-    for (const Kept& each : kept_)
-        if (std::ranges::find(plans, each.part.plan) == plans.end())
-            plans.push_back(each.part.plan);
-    const bool is_new = std::ranges::find(plans, part.plan) == plans.end();
-    if (is_new && plans.size() >= left_out_plans_max)
-        std::erase_if(kept_, [&](const Kept& each) { return each.part.plan == plans.front(); });
-    kept_.push_back({previous, part, std::move(rest)});
+void KeptRests::put(const consensus::RoundPlan& plan,
+                    const consensus::FinishedPart& part,
+                    Rest rest) {
+    std::set<std::pair<Digest, std::uint32_t>> rounds{{part.plan, part.repair}};
+    for (const Kept& each : kept_) rounds.emplace(each.part.plan, each.part.repair);
+    if (rounds.size() > left_out_rounds_max) forget_a_round();
+    kept_.push_back(
+        {plan.previous, plan.leader, part, plan.parts[part.part].range(), std::move(rest)});
+}
+
+void KeptRests::forget_a_round() {
+    std::map<PeerId, std::set<std::pair<Digest, std::uint32_t>>> rounds;
+    for (const Kept& each : kept_) rounds[each.leader].emplace(each.part.plan, each.part.repair);
+    const auto busiest = std::ranges::max_element(
+        kept_, {}, [&](const Kept& each) { return rounds.at(each.leader).size(); });
+    if (busiest == kept_.end()) return;
+    std::erase_if(kept_, [oldest = busiest->part](const Kept& each) {
+        return each.part.plan == oldest.plan && each.part.repair == oldest.repair;
+    });
 }
 
 KeptRests::Rest KeptRests::find(const consensus::FinishedPart& part) const {
@@ -40,6 +53,12 @@ KeptRests::Rest KeptRests::find(const consensus::FinishedPart& part) const {
 
 void KeptRests::keep_only(const Digest& previous) {
     std::erase_if(kept_, [&](const Kept& each) { return each.previous != previous; });
+}
+
+std::vector<consensus::ElementRange> KeptRests::ranges() const {
+    std::vector<consensus::ElementRange> all;
+    for (const Kept& each : kept_) all.push_back(each.range);
+    return consensus::joined(std::move(all));
 }
 
 std::size_t KeptRests::bytes() const {

@@ -45,31 +45,40 @@ struct LeftOut {
     bool has_own = false;                            // its own contribution is in that sum, whole
 };
 
-inline constexpr std::size_t left_out_plans_max = 8;  // of one step, the newest
+// Plans of one step and their repairs, by which an owner may remember what it left out.
+inline constexpr std::size_t left_out_rounds_max = 8;
 
 // KeptRests: what this peer left out of sums as their owner, until the step is decided. It outlives
 // the exchange: a leader that begins again has a new plan, and may yet propose an older one's
-// averages, which some have voted for.
+// averages, which some have voted for. Where there are too many plans and repairs, the oldest one
+// of the leader with the most is forgotten: a voter may make plans as it likes, and they push
+// nobody else's out.
 //
 // Thread: the network thread.
 class KeptRests {
   public:
     using Rest = std::shared_ptr<const std::vector<float>>;
 
-    // An average that this peer has signed, of a plan that follows `previous`.
-    void put(const Digest& previous, const consensus::FinishedPart& part, Rest rest);
+    // An average of this plan that this peer has signed.
+    void put(const consensus::RoundPlan& plan, const consensus::FinishedPart& part, Rest rest);
     // Null: there is none, or it is forgotten.
     Rest find(const consensus::FinishedPart& part) const;
     // Forgets those of plans that follow another decision than this: their step is decided.
     void keep_only(const Digest& previous);
+    // The ranges of sums that may be certified yet: to these this peer brought all that it had.
+    std::vector<consensus::ElementRange> ranges() const;
     std::size_t bytes() const;
 
   private:
     struct Kept {
         Digest previous;
+        PeerId leader;
         consensus::FinishedPart part;
+        consensus::ElementRange range;
         Rest rest;
     };
+    void forget_a_round();
+
     std::vector<Kept> kept_;
 };
 

@@ -142,6 +142,44 @@ TEST(SparseSums, others_parts_and_gathered_ones_leave_nothing_out) {
     EXPECT_FALSE(sums_sparsely(plan, 0));
 }
 
+class KeptRestsTest : public testing::Test {
+  protected:
+    // An owner leaves something out of plan `number` of this leader, or of a repair of it.
+    consensus::FinishedPart put(std::uint8_t leader, std::uint8_t number, std::uint32_t repair) {
+        consensus::RoundPlan plan = summed_plan();
+        plan.leader = security::toy_peer_id(leader);
+        consensus::FinishedPart part;
+        part.plan = Digest{{number}};
+        part.repair = repair;
+        rests.put(plan, part, std::make_shared<const std::vector<float>>(1, 1.0f));
+        return part;
+    }
+    KeptRests rests;
+};
+
+// Any voter may make plans: were the oldest forgotten, it could make an owner forget what it left
+// out of an honest leader's.
+TEST_F(KeptRestsTest, one_leaders_plans_and_repairs_push_nobody_elses_out) {
+    const consensus::FinishedPart honest = put(1, 1, 0);
+    consensus::FinishedPart newest;
+    for (std::uint8_t number = 2; number < 40; ++number)
+        for (std::uint32_t repair = 0; repair <= consensus::repairs_max; ++repair)
+            newest = put(2, number, repair);
+    EXPECT_NE(rests.find(honest), nullptr);
+    EXPECT_NE(rests.find(newest), nullptr);
+    EXPECT_EQ(rests.bytes(), left_out_rounds_max * sizeof(float));
+    EXPECT_EQ(rests.ranges(), (std::vector{summed_plan().parts[0].range()}));
+}
+
+TEST_F(KeptRestsTest, the_oldest_of_as_many_leaders_is_forgotten) {
+    const consensus::FinishedPart first = put(0, 0, 0);
+    for (std::uint8_t leader = 1; leader < left_out_rounds_max; ++leader) put(leader, leader, 0);
+    EXPECT_NE(rests.find(first), nullptr);
+    const consensus::FinishedPart last = put(100, 100, 0);
+    EXPECT_EQ(rests.find(first), nullptr);
+    EXPECT_NE(rests.find(last), nullptr);
+}
+
 class SparseSumPlans : public testing::Test {
   protected:
     SparseSumPlans() {
