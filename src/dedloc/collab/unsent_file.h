@@ -7,7 +7,7 @@
 // is sent twice.
 //
 // Thread: the network thread; writes on a worker. Errors: a file that cannot be read or has another
-// length counts as lost.
+// length counts as lost; one that cannot be emptied is left as it is, and not taken up.
 
 #pragma once
 #include "dedloc/events/teller.h"
@@ -26,7 +26,7 @@ class UnsentFile {
     Task<void> keep(const replica::UnsentGradients& unsent);
 
   private:
-    Task<void> write(Bytes bytes);
+    Task<Result<void>> write(Bytes bytes);
 
     runtime::Node node_;
     events::Teller& teller_;

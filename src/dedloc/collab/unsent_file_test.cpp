@@ -52,6 +52,18 @@ TEST_F(UnsentFileTest, of_a_killed_process_nothing_is_sent_twice_and_the_loss_is
     EXPECT_EQ(teller.lost, 1);
 }
 
+// On the next start it would lie there still, and be sent once more.
+TEST_F(UnsentFileTest, what_cannot_be_marked_as_read_is_not_taken_up) {
+    replica::UnsentGradients unsent = started();
+    unsent.take_up(std::vector<float>{1, 2, 3});
+    leave(unsent);
+    node.disk().set_full(true);
+    EXPECT_EQ(numbers(started()), (std::vector<float>{0, 0, 0}));
+    EXPECT_EQ(teller.lost, 1);
+    node.disk().set_full(false);
+    EXPECT_EQ(numbers(started()), (std::vector<float>{1, 2, 3}));
+}
+
 TEST_F(UnsentFileTest, what_another_model_left_is_not_taken_up) {
     replica::UnsentGradients other(2, codec::CodecId::sparse);
     leave(other);
