@@ -253,7 +253,8 @@ TEST(PeerDirectory, a_folder_belongs_to_one_run) {
     ASSERT_TRUE(peer::write_private_file(folder.file("run.toml"), run::to_toml(run)));
     EXPECT_TRUE(peer::open_node(Digest{}, options)) << "a run file alone is no peer's";
     ASSERT_TRUE(peer::open_node(run::run_hash(run), options));
-    const auto another = peer::open_node(Digest{}, options);
+    EXPECT_TRUE(peer::open_node(Digest{}, options)) << "`find --dir` takes part in no run";
+    const auto another = peer::open_node(Digest{{7}}, options);
     ASSERT_FALSE(another);
     EXPECT_EQ(another.failure().code, peer::ExitCode::bad_input);
     EXPECT_NE(another.failure().message.find("another run, '" + run.name), std::string::npos)

@@ -180,8 +180,9 @@ Outcome<OpenedNode> open_node(const Digest& run, const OpeningOptions& options) 
                      : fs::absolute(options.directory).lexically_normal().string();
         if (const Ok made = make_writable_folder(directory); !made)
             return failure(ExitCode::disk, made.error());
-        if (const Ok own = train::check_folder_of(directory, run); !own)
-            return failure(own.error());
+        // A relay for anyone and `find` have no run, and write nothing of one.
+        const Ok own = run.is_zero() ? Ok() : train::check_folder_of(directory, run);
+        if (!own) return failure(own.error());
         auto opened = open_at_earlier_port(*node, directory, options.listen.empty());
         if (opened) {
             if (node->announce.empty()) keep_port(**opened, directory);
