@@ -57,6 +57,10 @@ class Coordinator {
     std::uint64_t incarnation() const { return acceptor_->incarnation(); }
     // Have we, as an owner, refused some of what we brought last?
     bool own_refused() const { return exchanges_.state().own_refused; }
+    // As an owner this peer brought all that it had of these ranges to sums of the open step.
+    std::vector<consensus::ElementRange> brought_to_own_sums() const {
+        return exchanges_.state().rests.ranges();
+    }
 
     // A round is wanted (or no more) although this peer has nothing to hand in yet.
     void set_wanted(bool wanted) { open_.set_wanted(wanted); }

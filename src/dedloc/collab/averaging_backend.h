@@ -110,6 +110,9 @@ class AveragingBackend {
     virtual Task<void> average(std::shared_ptr<const allreduce::RoundInput> input);
     // We have refused some of what we handed in last.
     virtual bool own_refused() const { return false; }
+    // As an owner this peer brought all that it had of these ranges to sums of the open step
+    // (sparse_sums.h).
+    virtual std::vector<consensus::ElementRange> brought_to_own_sums() const { return {}; }
     // Rounds do without us for a while.
     virtual void set_left_out(bool) {}
 

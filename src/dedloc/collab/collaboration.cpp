@@ -216,6 +216,12 @@ Task<void> CollaborationImpl::leave(Duration grace_period) {
     while (node_.clock.now() < ending_.leave_by && is_waited_for())
         (void)co_await changed_.wait_until(node_.clock, node_.clock.now() + 50ms);
     steps_->drop_rest();
+    replica::UnsentGradients* const unsent = computed_.contributions.unsent();
+    if (unsent && unsent->end(backend_->brought_to_own_sums()))
+        log_.tell(events::UnsentLost{},
+                  {},
+                  "the collaboration was left while a step was being made: what this peer had sent "
+                  "for it is in that step, or lost");
     if (waiting_) {
         const WaitingSamples lost = co_await waiting_->end();
         steps_->drop_waiting(total_of(lost, options_.layout.vector_count()));
@@ -223,7 +229,7 @@ Task<void> CollaborationImpl::leave(Duration grace_period) {
     shared_->set_phase(membership::Phase::leaving);
     co_await membership_->say_goodbye();
     log_.tell(events::Left{}, {}, "left the collaboration");
-    if (const replica::UnsentGradients* unsent = computed_.contributions.unsent()) {
+    if (unsent) {
         UnsentFile file(node_, log_);
         co_await file.keep(*unsent);
     }

@@ -3,6 +3,7 @@
 #include "dedloc/collab/collaboration.h"
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <gtest/gtest.h>
 #include <limits>
@@ -105,6 +106,7 @@ struct Room {
     std::size_t peers_max = membership::peers_max;
     std::size_t kept_bytes_max = 512u << 20;
     std::uint64_t differs_at_step = 0;  // planted: it computes another state than the others
+    std::function<void(const FrozenContribution&)> on_frozen{};  // of a sparse run; may be empty
     std::function<void(sim::SimNode&, CollaborationOptions&)>
         admit{};  // of an invited run; may be empty
 };
@@ -138,6 +140,7 @@ class Peer {
                                         std::vector<float>(layout_.buffers_count, 1.0f));
         Planted planted;
         planted.bugs.differs_at_step = room.differs_at_step;
+        planted.on_frozen = room.on_frozen;
         auto made = make_planted(node.runtime(),
                                  node.host(),
                                  node.signer(),
@@ -773,6 +776,55 @@ TEST(Collaboration, what_everybody_refuses_is_dropped_and_computed_anew) {
             EXPECT_GE(peer->events.counts["samples_dropped"], peer->refused);
         }
     }
+}
+
+Model sparse_model(std::size_t count) {
+    Model model = small_model(count);
+    model.run.averaging.codec = codec::CodecId::sparse;
+    return model;
+}
+
+void write_unsent(sim::SimNode& node, std::vector<float> numbers) {
+    Bytes bytes(numbers.size() * sizeof(float));
+    std::memcpy(bytes.data(), numbers.data(), bytes.size());
+    ASSERT_TRUE(node.disk().write_atomically("unsent", bytes));
+}
+
+TEST(Collaboration, what_was_not_sent_yet_and_is_refused_with_a_contribution_is_told) {
+    Swarm swarm(9);
+    Model model = sparse_model(elements);
+    model.run.averaging.norm_max = 1e3;
+    Peer& peer = swarm.add(64, model, 12.5e6);
+    write_unsent(swarm.world.node(0), std::vector<float>(elements, 1e9f));
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(2); }, 60s));
+    EXPECT_EQ(peer.refused, 1);
+    EXPECT_EQ(peer.events.counts["unsent_lost"], 1);
+}
+
+// The others may make the step with what it sent: it must not send that again when it is back.
+TEST(Collaboration, who_leaves_while_a_step_is_made_keeps_nothing_that_it_sent_for_it) {
+    constexpr std::size_t many = 8192;
+    Swarm swarm(11);
+    for (int i = 0; i < 2; ++i) swarm.add(64, sparse_model(many), 12.5e6);
+    std::vector<float> pending;
+    int handed_in = 0;
+    swarm.room.on_frozen = [&](const FrozenContribution& frozen) {
+        if (frozen.input.input.is_empty()) return;
+        pending = frozen.input.sum;
+        ++handed_in;
+    };
+    Peer& leaver = swarm.add(64, sparse_model(many), 12.5e6);
+    ASSERT_TRUE(swarm.world.run_until([&] { return handed_in == 4; }, 60s));
+    swarm.world.run_task(leaver.collaboration->leave(0s));
+    const Result<Bytes> file = swarm.world.node(2).disk().read("unsent");
+    ASSERT_TRUE(file);
+    std::vector<float> kept(many);
+    ASSERT_EQ(file->size(), many * sizeof(float));
+    std::memcpy(kept.data(), file->data(), file->size());
+    const Bytes sent = codec::encode(codec::CodecId::sparse, pending);
+    codec::accumulate_verified(codec::CodecId::sparse, sent, -1.0f, pending);
+    EXPECT_EQ(kept, pending);
+    EXPECT_EQ(leaver.events.counts["unsent_lost"], 1);
 }
 
 // Two steps in each tenth of a second.

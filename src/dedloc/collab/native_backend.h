@@ -47,6 +47,9 @@ class NativeBackend final : public AveragingBackend, private averaging::RoundLis
     void want_round() override;
     Task<void> average(std::shared_ptr<const allreduce::RoundInput> input) override;
     bool own_refused() const override { return engine_->own_refused(); }
+    std::vector<consensus::ElementRange> brought_to_own_sums() const override {
+        return engine_->brought_to_own_sums();
+    }
     validation::GradientValidators* checks() const override;
 
     void set_left_out(bool left_out) override { engine_->link().set_left_out(left_out); }

@@ -97,7 +97,7 @@ events::StepMade StepBooks::applied(const consensus::Decision& decision,
 
 void StepBooks::begin_anew() {
     if (const replica::UnsentGradients* unsent = context_.contributions.unsent();
-        unsent && std::ranges::any_of(unsent->unsent(), [](float each) { return each != 0; }))
+        unsent && unsent->has_any())
         context_.teller.tell(events::UnsentLost{},
                              {},
                              "another state takes the place of this peer's: what it had not sent "

@@ -227,6 +227,11 @@ bool TrainerSteps::is_still_to_be_averaged(const allreduce::RoundInput& input) c
 
 // Handed in again it would be refused again, and no step would ever be made.
 void TrainerSteps::forget_refused() {
+    if (const replica::UnsentGradients* unsent = contributions_.unsent();
+        unsent && unsent->has_any())
+        shared_.teller.tell(events::UnsentLost{},
+                            {},
+                            "what this peer had not sent yet was refused with its contribution");
     drop(contributions_.forget_refused(),
          "their mean is not finite, or beyond the run's averaging.norm_max");
 }

@@ -37,6 +37,15 @@ void UnsentGradients::settle(const std::vector<consensus::ElementRange>& taken,
     for (const allreduce::LeftOut& one : left_out) keep(one);
 }
 
+bool UnsentGradients::end(const std::vector<consensus::ElementRange>& owned) {
+    if (!handed_in_ && owned.empty()) return false;
+    std::vector<allreduce::LeftOut> lost;
+    for (const consensus::ElementRange& range : owned)
+        lost.push_back({.range = range, .rest = nullptr, .has_own = handed_in_});
+    settle({{0, unsent_.size()}}, lost);
+    return true;
+}
+
 void UnsentGradients::take_off(const std::vector<consensus::ElementRange>& taken) {
     if (taken.size() == 1 && taken[0].offset == 0 && taken[0].end() >= unsent_.size())
         return std::swap(unsent_, left_);
@@ -53,6 +62,10 @@ void UnsentGradients::keep(const allreduce::LeftOut& left_out) {
         const float rest = left_out.rest ? (*left_out.rest)[i - left_out.range.offset] : 0.0f;
         unsent_[i] = left_out.has_own ? rest : unsent_[i] + rest;
     }
+}
+
+bool UnsentGradients::has_any() const {
+    return std::ranges::any_of(unsent_, [](float each) { return each != 0; });
 }
 
 void UnsentGradients::forget() {

@@ -46,9 +46,14 @@ class UnsentGradients {
     // much this peer left out of sums as their owner, whether it had handed something in or not.
     void settle(const std::vector<consensus::ElementRange>& taken,
                 const std::vector<allreduce::LeftOut>& left_out = {});
+    // The process ends, and nobody here will know what the open step takes of what was handed in:
+    // what was sent for it is in the step or lost, at most once. Of `owned` this peer brought all
+    // that it had to sums of its own. Returns whether anything is lost that way, perhaps.
+    bool end(const std::vector<consensus::ElementRange>& owned);
     // Forgets everything: another state takes the place of ours.
     void forget();
 
+    bool has_any() const;
     // Between hand_in() and settle(): what it was before.
     std::span<const float> unsent() const { return unsent_; }
     std::uint64_t forgotten() const { return forgotten_; }  // how often forget() was called

@@ -91,6 +91,26 @@ TEST_P(UnsentGradientsTest, an_owner_keeps_what_it_left_out_of_a_sum) {
     EXPECT_EQ(unsent.unsent()[0], 0.0f) << "all of ours was in a sum whose rest is lost";
 }
 
+// Whether the step took it nobody here will know.
+TEST_P(UnsentGradientsTest, a_process_that_ends_keeps_nothing_that_it_has_sent_or_brought_whole) {
+    EXPECT_FALSE(unsent.end({}));
+    EXPECT_FALSE(unsent.has_any());
+    std::vector<float> sum = random_vector();
+    unsent.hand_in(sum);
+    EXPECT_TRUE(unsent.end({{block, block}}));
+    const std::vector<float> sent = arrived(sum);
+    for (std::size_t i = 0; i < many; ++i) {
+        const bool whole = i >= block && i < 2 * block;
+        ASSERT_EQ(unsent.unsent()[i], whole ? 0.0f : sum[i] - sent[i]) << i;
+    }
+    EXPECT_TRUE(unsent.has_any());
+    EXPECT_FALSE(unsent.end({})) << "that step is over here";
+    // A sum to which it brought nothing takes nothing along.
+    const std::vector<float> before(unsent.unsent().begin(), unsent.unsent().end());
+    EXPECT_TRUE(unsent.end({{0, block}}));
+    EXPECT_EQ(std::vector<float>(unsent.unsent().begin(), unsent.unsent().end()), before);
+}
+
 TEST_P(UnsentGradientsTest, a_contribution_that_no_round_took_changes_nothing) {
     std::vector<float> first = random_vector();
     unsent.hand_in(first);
