@@ -145,6 +145,12 @@ class PlanReader {
     PlanReader(std::string_view file, const toml::table& root) : file_name_(file), root_(root) {}
 
     Result<PlanFile> read() {
+        if (root_.contains("task") && !root_.contains("vector"))
+            return make_error(ErrorKind::bad_input,
+                              "{0}: this is a run file, and a plan is of a network (docs/plan.md); "
+                              "`dedloc check {0}` predicts this run's rounds, and `dedloc watch "
+                              "STRING --print-plan` writes the network of a run",
+                              file_name_);
         Section top = section(root_, "", {"name", "about", "vector", "training", "peers", "links"});
         plan_.name = top.text("name", name_bytes_max, false, std::string(file_name_.substr(0, 64)));
         plan_.about = top.text("about", about_bytes_max, false, "");

@@ -112,6 +112,8 @@ TEST(PlanFile, errors_have_line_and_column_and_say_what_to_write) {
               "peers, links");
     EXPECT_EQ(complaint(with("[peers.aux]", "[peers.anna-1]")),
               "n.toml:18:1: two peers are called 'anna-1'");
+    EXPECT_EQ(complaint("name = \"a\"\n[task]\nkind = \"synthetic\"\n").substr(0, 28),
+              "n.toml: this is a run file, ");
     EXPECT_EQ(complaint("[vector]\nelements = 1\n").substr(0, 26), "n.toml:1:1: 'peers' is mis");
     EXPECT_EQ(complaint("[vector]\nelements = 1\n[peers]\n"), "n.toml:3:1: there are no peers");
     EXPECT_EQ(complaint("[vector]\nelements = 1\n[peers]\nzoe = 1\n").substr(0, 38),
