@@ -169,6 +169,7 @@ TEST(RunTemplates, home_has_local_steps_sparse_rounds_and_computes_beside_them) 
         EXPECT_EQ(run->local->optimizer.kind, optim::OptimizerKind::adamw);
         // No second, commented-out [local] beside it.
         EXPECT_EQ(text->find("# [local]"), std::string::npos) << task;
+        EXPECT_NE(text->find("say far less: docs/few-bytes.md"), std::string::npos) << task;
         // About as many samples.
         const auto plain = run::parse_run_file(*templates::run_template(task), "template");
         const auto samples = [](const run::RunFile& one) {

@@ -82,8 +82,12 @@ constexpr std::pair<std::string_view, std::string_view> local_comments[] = {
     {"[local.optimizer]", "same keys as [optimizer]"},
     {"[local.schedule]", "same keys as [schedule], also in global steps"},
 };
+constexpr std::string_view norm_max_line =
+    "# norm_max = 1e6         # longer mean gradients are refused (docs/security.md); 0: any\n";
+constexpr std::string_view local_norm_max_line =
+    "# norm_max = 1e6         # longer contributions are refused; say far less: "
+    "docs/few-bytes.md\n";
 constexpr std::string_view averaging_more =
-    "# norm_max = 1e6         # longer mean gradients are refused (docs/security.md); 0: any\n"
     "# group_max = 64         # more trainers than that average in a grid of groups\n";
 
 constexpr std::string_view demo =
@@ -261,7 +265,10 @@ std::string written(const TaskKind& kind, std::string_view settings) {
     std::string section;
     for (const std::string_view line : lines_of(settings)) {
         if (line.empty()) {
-            if (section == "averaging") text += averaging_more;
+            if (section == "averaging") {
+                text += has_local ? local_norm_max_line : norm_max_line;
+                text += averaging_more;
+            }
             text += "\n";
         } else if (line.starts_with('[')) {
             section = line.substr(1, line.find(']') - 1);
