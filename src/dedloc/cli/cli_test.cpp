@@ -465,6 +465,8 @@ TEST(JoinStringSource, takes_it_from_the_argument_a_file_or_the_first_line_of_st
     ASSERT_TRUE(of_folder);
     EXPECT_EQ(of_folder->text, from_outside);
     EXPECT_EQ(of_folder->directory, folder.path());
+    EXPECT_EQ(join_argument_from("dedloc-peer-gone").error().message(),
+              "dedloc-peer-gone: there is no such folder, and it is no join string");
     EXPECT_NE(join_argument_from(folder.file("gone")).error().message().find("no such folder"),
               std::string::npos);
     EXPECT_EQ(join_argument_from("@" + folder.file("nothing")).error().kind(),

@@ -11,6 +11,8 @@ namespace dedloc::cli {
 namespace {
 
 constexpr std::size_t text_bytes_max = 2 * run::join_string_bytes_max;  // with blanks
+// Examples call a peer's folder so; no join string begins like that.
+constexpr std::string_view peers_name = "dedloc-";
 
 // Byte by byte: what comes after the line is somebody else's.
 Result<std::string> line_of(int file) {
@@ -48,7 +50,7 @@ Result<JoinArgument> join_argument_from(const std::string& given, int standard_i
     } else if (std::filesystem::is_regular_file(given, error)) {
         return make_error(
             ErrorKind::bad_input, "{} is a file: write @{} for what stands in it", given, given);
-    } else if (given.find('/') != std::string::npos) {
+    } else if (given.find('/') != std::string::npos || given.starts_with(peers_name)) {
         return make_error(
             ErrorKind::bad_input, "{}: there is no such folder, and it is no join string", given);
     }
