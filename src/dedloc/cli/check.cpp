@@ -18,6 +18,7 @@
 #include "dedloc/peer/say.h"
 #include "dedloc/peer/task_progress.h"
 #include "dedloc/planner/split.h"
+#include "dedloc/planning/plan_classes.h"
 #include "dedloc/replica/kept_averages.h"
 #include "dedloc/replica/model_state.h"
 #include "dedloc/run/run_file.h"
@@ -328,8 +329,8 @@ void print(const Forecast& forecast, const run::RunFile& run, const CheckOptions
               static_cast<double>(forecast.kept_bytes) / mib);
     peer::say(stdout, "  codec  {}\n", forecast.codecs);
     peer::say(stdout,
-              "  round  {:.1f} MB up and down for each of {} equal peers; at {} Mb/s {:.2g} s\n",
-              forecast.round_bytes / 1e6,
+              "  round  {} up and down for each of {} equal peers; at {} Mb/s {:.2g} s\n",
+              planning::bytes_text(forecast.round_bytes),
               options.peers,
               options.mbit,
               forecast.round_seconds);
