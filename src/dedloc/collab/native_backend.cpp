@@ -229,10 +229,12 @@ void NativeBackend::receive_decision(const consensus::Link& link) {
     context_.report.decided(context_.node.clock.now());
     certificate_log_.add(link.certificate);
     if (new_branch)
-        context_.teller.tell(
-            events::NewBranch{},
-            {},
-            fmt::format("{} peers go on as a new branch", decision.next_voters.size()));
+        context_.teller.tell(events::NewBranch{},
+                             {},
+                             fmt::format("{} peer{} go{} on as a new branch",
+                                         decision.next_voters.size(),
+                                         decision.next_voters.size() == 1 ? "" : "s",
+                                         decision.next_voters.size() == 1 ? "es" : ""));
     orders_.tell(link.changes);
     if (std::string why = why_kept_out(context_.host.id()); !why.empty())
         context_.listener.kept_out(std::move(why));

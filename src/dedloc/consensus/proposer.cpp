@@ -319,9 +319,10 @@ Task<void> Proposer::sign_branch(Base base,
         environment_.teller.tell(
             events::BranchOpened{},
             environment_.me(),
-            fmt::format("no majority of voters for {:.0f} s: {} of us go on as a new branch",
+            fmt::format("no majority of voters for {:.0f} s: {} of us go{} on as a new branch",
                         to_seconds(environment_.options.quorum_timeout),
-                        survivors.size()));
+                        survivors.size(),
+                        survivors.size() == 1 ? "es" : ""));
         publish(base, certificate);
         co_return;
     }
