@@ -42,7 +42,10 @@ Result<FoundCheckpoint> find_checkpoint(const std::string& given) {
     auto newest = state::load_newest_checkpoint(*disk, folder_name, memory);
     if (!newest) {
         if (newest.error().kind() == ErrorKind::not_found)
-            return make_error(ErrorKind::bad_input, "there is no checkpoint in {}", given);
+            return make_error(ErrorKind::bad_input,
+                              "there is no checkpoint in {}: a peer writes one every "
+                              "`checkpoint.every` steps, and when it leaves",
+                              given);
         return newest.error();
     }
     return FoundCheckpoint{.path = (path / newest->summary.name).string(),
