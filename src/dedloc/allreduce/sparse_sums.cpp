@@ -67,4 +67,27 @@ std::size_t KeptRests::bytes() const {
     return bytes;
 }
 
+std::vector<LeftOut> left_out_of(const consensus::RoundPlan& plan,
+                                 const Digest& digest,
+                                 const std::vector<consensus::FinishedPart>& averages,
+                                 const PeerId& me,
+                                 std::uint64_t incarnation,
+                                 const KeptRests& rests) {
+    const auto is_ours = [&](std::uint32_t p) {
+        const consensus::FinishedPart& part = averages[p];
+        if (part.part != p || !consensus::fits_plan(part, plan, digest) ||
+            !codec::codec_from_number(plan.codec_of(plan.parts[p])))
+            return false;
+        const consensus::PlanMember& owner = plan.members[part.owner];
+        return owner.peer == me && owner.incarnation == incarnation && sums_sparsely(plan, p);
+    };
+    std::vector<LeftOut> all;
+    for (std::uint32_t p = 0; p < plan.parts.size() && p < averages.size(); ++p)
+        if (is_ours(p))
+            all.push_back({.range = plan.parts[p].range(),
+                           .rest = rests.find(averages[p]),
+                           .has_own = averages[p].includes(averages[p].owner)});
+    return all;
+}
+
 }  // namespace dedloc::allreduce

@@ -82,4 +82,13 @@ class KeptRests {
     std::vector<Kept> kept_;
 };
 
+// The process of a peer left this out of certified averages of a plan with this digest. A liar that
+// votes alone may have certified any: parts that do not fit the plan count for nothing.
+std::vector<LeftOut> left_out_of(const consensus::RoundPlan& plan,
+                                 const Digest& digest,
+                                 const std::vector<consensus::FinishedPart>& averages,
+                                 const PeerId& me,
+                                 std::uint64_t incarnation,
+                                 const KeptRests& rests);
+
 }  // namespace dedloc::allreduce

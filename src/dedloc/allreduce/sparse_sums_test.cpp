@@ -180,6 +180,44 @@ TEST_F(KeptRestsTest, the_oldest_of_as_many_leaders_is_forgotten) {
     EXPECT_NE(rests.find(last), nullptr);
 }
 
+// The ledger takes what a majority has signed, and a liar may be the only voter.
+TEST(LeftOutOf, averages_that_do_not_fit_their_plan_leave_nothing_out) {
+    consensus::RoundPlan plan = summed_plan();
+    const PeerId me = plan.members[summed_owner].peer;
+    const std::uint64_t incarnation = plan.members[summed_owner].incarnation;
+    plan.parts = {{0, 4096, summed_owner}, {4096, 100 * 4096, summed_owner}};
+    const Digest digest{{9}};
+    std::vector<consensus::FinishedPart> averages(2);
+    KeptRests rests;
+    for (std::uint32_t p = 0; p < 2; ++p) {
+        averages[p].plan = digest;
+        averages[p].part = p;
+        averages[p].owner = summed_owner;
+        averages[p].included = consensus::no_members(plan);
+        base::set_bit(averages[p].included, summed_owner);
+        rests.put(plan,
+                  averages[p],
+                  std::make_shared<const std::vector<float>>(plan.parts[p].count, 1.0f));
+    }
+    const auto found = [&] { return left_out_of(plan, digest, averages, me, incarnation, rests); };
+    ASSERT_EQ(found().size(), 2u);
+    for (std::size_t p = 0; p < 2; ++p) {
+        EXPECT_EQ(found()[p].range, plan.parts[p].range());
+        ASSERT_NE(found()[p].rest, nullptr);
+        EXPECT_EQ(found()[p].rest->size(), found()[p].range.count);
+        EXPECT_TRUE(found()[p].has_own);
+    }
+    EXPECT_TRUE(left_out_of(plan, digest, averages, me, incarnation + 1, rests).empty());
+    EXPECT_TRUE(left_out_of(plan, Digest{{8}}, averages, me, incarnation, rests).empty())
+        << "a rest of another plan's parts";
+    std::swap(averages[0], averages[1]);
+    EXPECT_TRUE(found().empty()) << "a rest shorter than its range";
+    std::swap(averages[0], averages[1]);
+    plan.codec = 999;
+    plan.parts[1].codec = static_cast<std::uint32_t>(CodecId::sparse);
+    EXPECT_EQ(found().size(), 1u);
+}
+
 class SparseSumPlans : public testing::Test {
   protected:
     SparseSumPlans() {

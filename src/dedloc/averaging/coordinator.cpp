@@ -194,18 +194,13 @@ std::optional<TimePoint> Coordinator::planned_at(const consensus::Decision& comm
 
 std::vector<allreduce::LeftOut> Coordinator::left_out(const consensus::Decision& commit,
                                                       const consensus::RoundPlan& plan) const {
-    std::vector<allreduce::LeftOut> all;
-    for (std::uint32_t p = 0; p < plan.parts.size() && p < commit.parts.size(); ++p) {
-        const consensus::FinishedPart& part = commit.parts[p];
-        const consensus::PlanMember& owner = plan.members[part.owner];
-        if (owner.peer != environment_.me() || owner.incarnation != incarnation() ||
-            !allreduce::sums_sparsely(plan, p))
-            continue;
-        all.push_back({.range = plan.parts[p].range(),
-                       .rest = exchanges_.state().rests.find(part),
-                       .has_own = part.includes(part.owner)});
-    }
-    return all;
+    if (plan.sum_codec == 0) return {};
+    return allreduce::left_out_of(plan,
+                                  consensus::decision_digest(commit.plan),
+                                  commit.parts,
+                                  environment_.me(),
+                                  incarnation(),
+                                  exchanges_.state().rests);
 }
 
 Task<void> Coordinator::participate(std::shared_ptr<const allreduce::RoundInput> input) {

@@ -64,7 +64,9 @@ void DeferredGradients::committed(const consensus::RoundPlan& plan,
     for (allreduce::LeftOut& one : left_out)
         if (bugs_.lose_left_out) one.rest = nullptr;
     if (unsent_ && !bugs_.lose_unsent) unsent_->settle(included, left_out);
-    const ElementRange moved = all_if_empty(consensus::moved_range(plan));
+    // A liar that votes alone may have certified a plan of any range.
+    const ElementRange moved =
+        fresh_samples_.size() > 0 ? moved_ : all_if_empty(consensus::moved_range(plan));
     const std::vector<ElementRange> excluded =
         consensus::intersect(consensus::complement(included, vector_count_), moved);
     // A deferred gradient that is left out again would be two steps stale.

@@ -63,6 +63,17 @@ TEST(DeferredGradients, more_samples_than_a_round_takes_are_not_handed_in_togeth
     EXPECT_EQ(deferred.hand_in({48, 64}, std::vector<float>(8, 1.0f))->input.weight_max(), 40u);
 }
 
+// A liar that votes alone signs any plan; the computing of the step finds that it fits no model.
+TEST(DeferredGradients, a_plan_of_another_vector_reads_nothing_beyond_ours) {
+    DeferredGradients deferred(8, {}, 8, 1000);
+    (void)deferred.hand_in({0, 16}, std::vector<float>(8, 1.0f));
+    consensus::RoundPlan plan = plan_of_two_parts();
+    plan.parts = {{4, 4, 0}, {8, std::uint64_t{1} << 60, 0}};
+    deferred.committed(plan, decision_without_us(), 0);
+    const auto next = deferred.hand_in({16, 32}, std::vector<float>(8, 10.0f));
+    EXPECT_EQ(next->sum, std::vector<float>(8, 11.0f));
+}
+
 // Everybody would refuse them, in this round and in all to come.
 TEST(DeferredGradients, samples_among_which_too_many_were_left_out_expire) {
     DeferredGradients deferred(8, {}, 8, 40);
