@@ -334,6 +334,18 @@ const Lie lies[] = {
              return true;
          });
      }},
+    {"more_samples_left_out_than_anybody_computes_again",
+     announce_method,
+     false,
+     "leaves out more samples than the run allows",
+     [](Scene&, Bytes& b) {
+         return change_announcement(b, [](MemberInput& input) {
+             constexpr std::uint64_t many = std::uint64_t{1} << 40;
+             input.fresh.end += many;
+             input.fresh.left_out += many;
+             return true;
+         });
+     }},
     {"samples_that_are_in_the_model_already",
      announce_method,
      false,
