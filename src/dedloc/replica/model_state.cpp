@@ -42,12 +42,14 @@ std::vector<state::Section> empty_moments(const optim::OptimizerConfig& optimize
 Result<std::shared_ptr<const state::Snapshot>> initial_state(const run::RunFile& run,
                                                              const run::Layout& layout,
                                                              std::vector<float> parameters,
-                                                             std::vector<float> buffers) {
+                                                             std::vector<float> buffers,
+                                                             Bytes extra) {
     DEDLOC_CHECK(parameters.size() == layout.parameters_count);
     DEDLOC_CHECK(buffers.size() == layout.buffers_count);
     state::SnapshotInfo info;
     info.run = run::run_hash(run);
     info.branch = info.run;
+    info.extra = std::move(extra);
     std::vector<state::Section> sections;
     sections.push_back({std::string(parameters_section), std::move(parameters)});
     for (state::Section& moment : empty_moments(run.optimizer, layout))

@@ -21,11 +21,13 @@ namespace dedloc::replica {
 inline constexpr std::string_view parameters_section = "parameters";
 inline constexpr std::string_view buffers_section = "buffers";
 
-// The state of step 0: parameters and buffers as the learner made them, moments zero.
+// The state of step 0: parameters and buffers as the learner made them, moments zero. `extra`: as
+// SnapshotInfo has it. Cost: one hash of the state.
 Result<std::shared_ptr<const state::Snapshot>> initial_state(const run::RunFile& run,
                                                              const run::Layout& layout,
                                                              std::vector<float> parameters,
-                                                             std::vector<float> buffers);
+                                                             std::vector<float> buffers,
+                                                             Bytes extra = {});
 
 // No state of this model is larger.
 std::uint64_t state_bytes_most(const run::RunFile& run, const run::Layout& layout);

@@ -90,12 +90,8 @@ Result<std::shared_ptr<const state::Snapshot>> state_of(const run::RunFile& run,
     std::vector<float> parameters(model.layout().parameters_count);
     std::vector<float> buffers(model.layout().buffers_count);
     model.store(parameters, buffers);
-    DEDLOC_TRY(
-        const std::shared_ptr<const state::Snapshot> plain,
-        replica::initial_state(run, model.layout(), std::move(parameters), std::move(buffers)));
-    state::SnapshotInfo info = plain->info();
-    info.extra = fingerprint.to_bytes();
-    return state::Snapshot::make(std::move(info), plain->sections());
+    return replica::initial_state(
+        run, model.layout(), std::move(parameters), std::move(buffers), fingerprint.to_bytes());
 }
 
 // Decides who may join; the secret that lies in the folder of a resumed run is still good.
@@ -185,6 +181,9 @@ Result<std::unique_ptr<LoopSession>> LoopSession::join(std::unique_ptr<Model> mo
     DEDLOC_TRY(collab::CollaborationOptions run,
                hosts ? hosting(options, *node, *model, fingerprint) : joining(options, *node));
     if (hosts) DEDLOC_TRY_VOID(check_host(run.run, options.calls));
+    // The hash of a large model's state takes a while, in which nobody was asked.
+    if (options.goes_on && !options.goes_on())
+        return make_error(ErrorKind::cancelled, "it was ended before it had the run's state");
     DEDLOC_TRY_VOID(keep_run_copy(*node, run.run));
     std::unique_ptr<LoopSession> session(
         new LoopSession(std::move(node), service, std::move(files), std::move(model), run.run));

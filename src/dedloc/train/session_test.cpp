@@ -159,6 +159,18 @@ TEST_F(SessionTest, a_folder_of_another_run_is_refused_and_keeps_what_it_has) {
         << another.error().message();
 }
 
+TEST_F(SessionTest, joining_that_was_ended_from_outside_joins_nothing) {
+    Number number;
+    int asked = 0;
+    SessionOptions options{.run_file = run_file("")};
+    options.goes_on = [&asked] { return ++asked > 1; };
+    const auto ended = host(number, options);
+    ASSERT_FALSE(ended);
+    EXPECT_EQ(ended.error().kind(), ErrorKind::cancelled);
+    EXPECT_EQ(asked, 1) << "before the run is begun";
+    EXPECT_TRUE(host(number, options)) << "its folder is free again";
+}
+
 // A loop that stops waiting loses nothing of what it handed in: the next call waits on.
 TEST_F(SessionTest, a_step_that_was_cancelled_is_waited_for_by_the_next_call) {
     Number number;
