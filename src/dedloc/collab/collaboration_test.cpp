@@ -172,7 +172,7 @@ class Peer {
         reset(contribution, counter);
         const std::uint64_t micro = 16;
         while (!collaboration->stopped()) {
-            const double seconds = static_cast<double>(micro) / samples_per_s_;
+            const double seconds = seconds_of_next(micro);
             const bool keeps_some = collaboration->paused() && contribution.samples.size() > 0;
             if (keeps_some && !collaboration->step_due()) {
                 co_await node_.runtime().clock.sleep_for(20ms);
@@ -195,7 +195,7 @@ class Peer {
                 collaboration->report_not_finite(micro);
                 continue;
             }
-            compute(contribution, counter, micro);
+            compute(contribution, counter, micro, seconds);
             if (!collaboration->step_due()) continue;
             std::optional<Contribution> early;
             if (when_expected)
@@ -203,7 +203,7 @@ class Peer {
                     early.emplace();
                     reset(*early, counter);
                     state_ = expected;
-                    compute(*early, counter, micro);
+                    compute(*early, counter, micro, seconds_of_next(micro));
                     when_expected(*expected);
                 };
             auto outcome = co_await collaboration->step(std::move(contribution));
@@ -234,6 +234,7 @@ class Peer {
     int bad_micro_batches = 0;  // of the next ones
     int rests = 0;              // steps without a contribution
     int refused = 0;            // contributions
+    int waits_every = 0;        // so many micro-batches for the processor
     std::uint64_t computed = 0;
     // If it is not empty, this peer computes a micro-batch as soon as it is told of a state that a
     // step leads to, and then asks this.
@@ -248,12 +249,19 @@ class Peer {
         contribution.sum.assign(layout_.vector_count(), 0.0f);
         state_ = collaboration->state();
     }
-    void compute(Contribution& contribution, std::uint64_t& counter, std::uint64_t samples) {
+    double seconds_of_next(std::uint64_t samples) {
+        constexpr double waiting_s = 0.4;
+        if (waits_every > 0 && ++micro_batches_ % waits_every == 0) return waiting_s;
+        return static_cast<double>(samples) / samples_per_s_;
+    }
+    void compute(Contribution& contribution,
+                 std::uint64_t& counter,
+                 std::uint64_t samples,
+                 double seconds) {
         accumulate(contribution, samples);
         counter += samples;
         computed += samples;
-        const auto count = static_cast<double>(samples);
-        collaboration->report(samples, count, count / samples_per_s_);
+        collaboration->report(samples, static_cast<double>(samples), seconds);
     }
     void accumulate(Contribution& contribution, std::uint64_t samples) {
         const auto parameters = replica::parameters_of(*state_);
@@ -268,6 +276,7 @@ class Peer {
 
     sim::SimNode& node_;
     double samples_per_s_;
+    int micro_batches_ = 0;
     run::Layout layout_;
     security::ToyVerifier verifier_;
     std::shared_ptr<const state::Snapshot> state_;
@@ -833,6 +842,19 @@ TEST(Collaboration, however_fast_steps_are_nobodys_samples_are_doubted) {
     for (int i = 0; i < 2; ++i) swarm.add(3200);
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(100); }, 60s));
     for (const auto& peer : swarm.peers) EXPECT_EQ(peer->events.counts["refused_input"], 0);
+}
+
+// Nine of ten micro-batches of 16 samples take 5 ms, and every tenth waits 400 ms: 360 samples a
+// second, most of which come in bursts.
+TEST(Collaboration, on_busy_machines_peers_tell_what_they_make_and_nobody_doubts_their_bursts) {
+    Swarm swarm(8);
+    for (int i = 0; i < 3; ++i) swarm.add(3200);
+    for (const auto& peer : swarm.peers) peer->waits_every = 10;
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(100); }, 120s));
+    for (const auto& peer : swarm.peers) {
+        EXPECT_EQ(peer->events.counts["refused_input"], 0);
+        EXPECT_NEAR(peer->collaboration->status().samples_per_s, 360, 120);
+    }
 }
 
 // Two rounds show it; the third one's plan is for the line as it is now.

@@ -31,7 +31,7 @@ bool are_same(const state::Snapshot& one, const state::Snapshot& other) {
 }  // namespace
 
 Computed::Computed(const CollaborationOptions& options, const Planted& planted)
-    : progress(options.run.batch.target, options.status_interval),
+    : progress(options.run.batch.target, options.status_interval, options.run.batch.micro),
       contributions(replica::DeferredGradients(options.layout.vector_count(),
                                                planted.bugs,
                                                options.layout.parameters_count,
@@ -399,7 +399,9 @@ void TrainerSteps::describe(membership::Status& status) const {
     else if (contributions_.computes_ahead())
         status.samples = contributions_.samples_ahead();
     status.samples_per_s = progress_.samples_per_s();
-    status.micro_batch_s = progress_.micro_batch_s();
+    const bool computes = status.phase == membership::Phase::computing;
+    status.micro_batch_s =
+        computes ? progress_.micro_batch_s() : progress_.quickest_micro_batch_s();
     status.loss = contributions_.loss();
     status.committed_samples = contributions_.committed_samples();
 }

@@ -5,26 +5,26 @@
 namespace dedloc::membership {
 namespace {
 
-// Weight of a new measurement in the smoothed speed (hivemind's performance EMA).
-constexpr double smoothing = 0.1;
 constexpr double stall_factor = 4;
 // Claims of others are extrapolated this far beyond their last word, in status intervals.
 constexpr double extrapolation_intervals = 1.5;
 
 }  // namespace
 
-BatchProgress::BatchProgress(std::uint64_t target, Duration status_interval)
+BatchProgress::BatchProgress(std::uint64_t target, Duration status_interval, std::uint64_t micro)
     : target_(static_cast<double>(target)),
-      age_max_(to_seconds(status_interval) * extrapolation_intervals) {}
+      age_max_(to_seconds(status_interval) * extrapolation_intervals),
+      micro_(static_cast<double>(micro)) {}
 
 void BatchProgress::report_speed(std::uint64_t samples, double seconds) {
-    if (!(seconds > 0)) return;
-    const double rate = static_cast<double>(samples) / seconds;
-    const double before = samples_per_s_;
-    samples_per_s_ = before > 0 ? before + smoothing * (rate - before) : rate;
+    if (samples == 0 || !(seconds > 0)) return;
+    pace_.add(static_cast<double>(samples), seconds);
+    samples_per_s_ = pace_.samples_per_s();
+    samples_of_micro_batch_ = pace_.samples_of_micro_batch();
     // A process that was stopped has not become slow: one long gap counts for little.
     const double usual = micro_batch_s_;
     micro_batch_s_ = usual > 0 ? std::min(seconds, usual * stall_factor) : seconds;
+    quickest_micro_batch_s_ = micro_ > 0 ? micro_ * pace_.quickest_s() : micro_batch_s_.load();
 }
 
 void BatchProgress::refresh(const std::vector<Other>& others, TimePoint now) {
@@ -45,7 +45,9 @@ void BatchProgress::refresh(const std::vector<Other>& others, TimePoint now) {
         samples += std::min({claimed, target_, other.believed_most});
         if (age < age_max_) {
             rate_of_all += rate;
-            in_micro_batches += std::min(rate * status.micro_batch_s, target_);
+            if (rate > 0)
+                in_micro_batches +=
+                    std::min(std::max(rate * status.micro_batch_s, micro_), target_);
         }
     }
     others_per_s_ = rate_of_all;
@@ -62,7 +64,7 @@ double BatchProgress::samples_everywhere(std::uint64_t own, TimePoint now) const
 }
 
 bool BatchProgress::is_full(std::uint64_t own, TimePoint now) const {
-    const double on_its_way = 0.5 * (micro_batch_s_ * samples_per_s_ + others_in_micro_batches_);
+    const double on_its_way = 0.5 * (samples_of_micro_batch_ + others_in_micro_batches_);
     return samples_everywhere(own, now) + std::min(on_its_way, target_ / 2) >= target_;
 }
 

@@ -3,7 +3,7 @@
 // Everybody computes the same estimate from the same statuses: what the others have accumulated at
 // our step, each extrapolated by its own measured speed for a bounded time.
 //
-// Thread: refresh() the network thread; the rest any.
+// Thread: refresh() the network thread, report_speed() the trainer's; the rest any.
 
 #pragma once
 #include <atomic>
@@ -11,20 +11,25 @@
 #include <vector>
 
 #include "dedloc/base/time.h"
+#include "dedloc/membership/pace.h"
 #include "dedloc/membership/peer_table.h"
 
 namespace dedloc::membership {
 
 class BatchProgress {
   public:
-    // `status_interval`: how often the others say how far they are.
-    BatchProgress(std::uint64_t target, Duration status_interval);
+    // `status_interval`: how often the others say how far they are. `micro`: samples of a
+    // micro-batch; 0: each peer has its own.
+    BatchProgress(std::uint64_t target, Duration status_interval, std::uint64_t micro = 0);
 
-    // We have computed so many samples in so many seconds. The speed follows within ten
-    // micro-batches, as others believe no more samples than a peer's own speed makes (SampleClaims).
+    // This peer has computed so many samples in so many seconds.
     void report_speed(std::uint64_t samples, double seconds);
     double samples_per_s() const { return samples_per_s_; }
     double micro_batch_s() const { return micro_batch_s_; }
+    // The quickest of this process, for so many samples as `micro`. A peer that has handed in tells
+    // this one, as others judge its claims by the most that it can have computed (SampleClaims);
+    // nobody waits for a micro-batch of it then.
+    double quickest_micro_batch_s() const { return quickest_micro_batch_s_; }
 
     struct Other {
         const KnownPeer* peer;    // a trainer
@@ -45,8 +50,12 @@ class BatchProgress {
   private:
     double target_;
     double age_max_;  // seconds; claims are not extrapolated any further
+    double micro_;
+    Pace pace_;
     std::atomic<double> samples_per_s_{0};
     std::atomic<double> micro_batch_s_{0};
+    std::atomic<double> quickest_micro_batch_s_{0};
+    std::atomic<double> samples_of_micro_batch_{0};  // ours
     std::atomic<double> others_samples_{0};
     std::atomic<double> others_per_s_{0};
     std::atomic<double> others_in_micro_batches_{0};  // samples in one of each that computes

@@ -15,6 +15,13 @@ bool is_relayed(std::string_view address) {
 
 }  // namespace
 
+void KnownPeer::note_speed() {
+    samples_per_s_most = std::max(samples_per_s_most, status.samples_per_s);
+    if (status.micro_batch_s <= 0) return;
+    const double least = micro_batch_s_least;
+    micro_batch_s_least = least > 0 ? std::min(least, status.micro_batch_s) : status.micro_batch_s;
+}
+
 const KnownPeer* PeerTable::find(const PeerId& peer) const {
     const auto known = peers_.find(peer);
     return known == peers_.end() ? nullptr : &known->second;

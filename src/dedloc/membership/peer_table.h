@@ -40,9 +40,10 @@ struct Told {
 struct KnownPeer {
     Status status;
     double samples_per_s_most = 0;  // that it ever told
-    Bytes signed_status;            // as received, to pass on
-    TimePoint status_at;            // when this status came
-    TimePoint received;             // when it last said anything itself
+    double micro_batch_s_least = 0;
+    Bytes signed_status;  // as received, to pass on
+    TimePoint status_at;  // when this status came
+    TimePoint received;   // when it last said anything itself
     TimePoint first_heard_of;
     std::optional<Told> told;    // none: nothing, or nobody knows whether it came
     TimePoint told_of_another;   // when it was last told the status of another peer
@@ -55,6 +56,9 @@ struct KnownPeer {
     bool member = false;         // hello succeeded on the connection that is open
     bool was_member = false;     // on this one, or an earlier
     bool contributed = false;    // to a step, or reduced parts of one
+
+    // The status is new.
+    void note_speed();
 };
 
 class PeerTable {

@@ -4,12 +4,23 @@
 #include <cmath>
 #include <limits>
 
+#include "dedloc/membership/pace.h"
+
 namespace dedloc::membership {
 namespace {
 
 constexpr double generosity = 2;
 constexpr double batches_per_s_max = 1e4;  // that a speed is worth, whatever was told
 constexpr double micro_batches_in_the_making = 4;
+
+// A peer tells what it makes on average, and how long its quickest micro-batch took: on a busy
+// machine it makes many of them at once, and none for a while.
+double fastest_of(const KnownPeer& peer, const run::BatchConfig& batch) {
+    double speed = peer.samples_per_s_most;
+    if (peer.micro_batch_s_least > 0)
+        speed = std::max(speed, static_cast<double>(batch.micro) / peer.micro_batch_s_least);
+    return std::min(speed, batches_per_s_max * static_cast<double>(batch.target));
+}
 
 }  // namespace
 
@@ -26,11 +37,14 @@ double SampleClaims::computed_since(const KnownPeer& peer,
                                     std::size_t steps_ago,
                                     TimePoint now) const {
     const auto target = static_cast<double>(batch_.target);
-    const double speed = std::min(peer.samples_per_s_most, batches_per_s_max * target);
+    const double speed = fastest_of(peer, batch_);
     const std::optional<TimePoint> since = in_commit_since_[(delayed_ ? 1 : 0) + steps_ago];
     if (!since || speed <= 0) return std::numeric_limits<double>::infinity();
-    const double seconds = to_seconds(now - *since);
-    const double told = speed * std::max(0.0, peer.status.micro_batch_s);
+    double seconds = to_seconds(now - *since);
+    // Where each peer's micro-batches are of its own size, nobody knows how quick the quickest is:
+    // all that its speed was measured by may have come at once.
+    if (batch_.micro == run::micro_auto) seconds = std::max(seconds, pace_window_s);
+    const double told = peer.samples_per_s_most * std::max(0.0, peer.status.micro_batch_s);
     const double micro = std::min(std::max(static_cast<double>(batch_.micro), told), target);
     return generosity * speed * seconds + micro_batches_in_the_making * micro;
 }
@@ -53,7 +67,7 @@ Ok SampleClaims::check(const KnownPeer& peer,
             "for",
             samples,
             carried ? "carried " : "",
-            peer.samples_per_s_most,
+            fastest_of(peer, batch_),
             std::floor(most));
     }
     return {};

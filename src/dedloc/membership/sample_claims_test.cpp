@@ -3,6 +3,8 @@
 #include <cmath>
 #include <gtest/gtest.h>
 
+#include "dedloc/membership/batch_progress.h"
+
 namespace dedloc::membership {
 namespace {
 
@@ -38,6 +40,68 @@ TEST(SampleClaims, twice_what_the_speed_makes_of_the_time_and_a_few_micro_batche
                      100);
     EXPECT_DOUBLE_EQ(claims.computed_most(peer_of_speed(5), true, claims_begin + Duration(6s)),
                      100);
+}
+
+// The peer made 1,280 samples at once, and told what it makes on average. Its quickest micro-batch
+// says that it can have made them.
+TEST(SampleClaims, a_burst_of_a_busy_machine_is_believed) {
+    SampleClaims claims(batch_of(20'000, 64), /*delayed=*/false);
+    claims.committed(claims_begin);
+    KnownPeer peer;
+    peer.status.samples_per_s = 1438;
+    peer.status.micro_batch_s = 0.05;
+    peer.note_speed();
+    consensus::MemberInput input;
+    input.fresh = {0, 1280};
+    const TimePoint now = claims_begin + Duration(100ms);
+    EXPECT_FALSE(claims.check(peer, input, true, now));
+    peer.status.micro_batch_s = 0.005;
+    peer.note_speed();
+    EXPECT_TRUE(claims.check(peer, input, true, now));
+    input.fresh = {0, 2560 + 257};
+    EXPECT_FALSE(claims.check(peer, input, true, now)) << "twice that, and four micro-batches";
+    peer.status.micro_batch_s = 0.4;  // it may be slow again when it hands in
+    peer.note_speed();
+    input.fresh = {0, 1280};
+    EXPECT_TRUE(claims.check(peer, input, true, now));
+}
+
+// Each status has the quickest micro-batch when the peer hands in, whatever the last one took.
+TEST(SampleClaims, no_step_of_a_peer_that_is_kept_waiting_now_and_then_is_refused) {
+    for (const int slow : {2, 3, 10, 50}) {
+        for (const std::uint64_t own : {8u, 64u, 300u}) {
+            BatchProgress progress(100'000, 1s, 64);
+            SampleClaims claims(batch_of(100'000, 64), /*delayed=*/false);
+            KnownPeer peer;
+            TimePoint now = claims_begin;
+            int number = 0;
+            for (int step = 0; step < 60; ++step) {
+                claims.committed(now);
+                consensus::MemberInput input;
+                for (int i = 0; i < 1 + step % 20; ++i) {
+                    const double seconds = number == 0 || number % slow == 0 ? 0.7 : 0.004;
+                    ++number;
+                    progress.report_speed(own, seconds);
+                    now = now + from_seconds(seconds);
+                    input.fresh.end += own;
+                }
+                peer.status.samples_per_s = progress.samples_per_s();
+                peer.status.micro_batch_s = progress.quickest_micro_batch_s();
+                peer.note_speed();
+                EXPECT_TRUE(claims.check(peer, input, true, now)) << slow << ' ' << step;
+            }
+        }
+    }
+}
+
+// Where each peer has micro-batches of its own size, nobody knows what they can have made at once.
+TEST(SampleClaims, with_micro_batches_of_their_own_peers_may_bring_two_seconds_at_once) {
+    SampleClaims claims(batch_of(20'000, run::micro_auto), /*delayed=*/false);
+    claims.committed(claims_begin);
+    const TimePoint now = claims_begin + Duration(100ms);
+    EXPECT_DOUBLE_EQ(claims.computed_most(peer_of_speed(500), false, now), 2000);
+    EXPECT_DOUBLE_EQ(claims.computed_most(peer_of_speed(500), false, claims_begin + Duration(6s)),
+                     6000);
 }
 
 TEST(SampleClaims, with_the_delayed_update_samples_are_a_step_older) {

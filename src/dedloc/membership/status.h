@@ -56,9 +56,11 @@ struct Status {
     Digest state_hash;
     std::uint64_t samples = 0;  // accumulated towards the next step
     double samples_per_s = 0;   // measured
-    double micro_batch_s = 0;   // measured duration of one gradient computation
-    double loss = 0;            // mean of the running step
-    double accuracy = 0;        // of the last evaluation it made; 0 = none
+    // Measured duration of one gradient computation: while it computes, of the last one; when it
+    // has handed in, of the quickest, by which its claims are judged.
+    double micro_batch_s = 0;
+    double loss = 0;      // mean of the running step
+    double accuracy = 0;  // of the last evaluation it made; 0 = none
     std::uint64_t accuracy_step = 0;
     double progress = 0;            // of a download, 0..1
     double upload_bytes_per_s = 0;  // measured, 0 = unknown

@@ -127,7 +127,7 @@ Ok StatusGossip::take(ByteView signed_status, const PeerId* from) {
     if (status.addresses != entry.status.addresses || !host_.is_connected(status.peer))
         host_.add_addresses(status.peer, addresses_to_dial(status.addresses, host_.addresses()));
     const Status before = std::exchange(entry.status, std::move(status));
-    entry.samples_per_s_most = std::max(entry.samples_per_s_most, entry.status.samples_per_s);
+    entry.note_speed();
     entry.signed_status = to_bytes(signed_status);
     entry.status_at = node_.clock.now();
     // A peer's own word makes it live; what others tell of it does not.
