@@ -21,7 +21,8 @@
 //   albert_sync   a round after every inner batch of each peer, in fp16
 //   albert_light  a round after 30 of them, sparse
 //
-// Both for as many samples. Its bytes a sample are those after the first round, over the samples of the rounds after it.
+// Both for as many samples. Its bytes a sample are those after the first round, over the samples of
+// the rounds after it.
 //
 // Errors: exit code 9 if a mode is less good or sends more than docs/few-bytes.md says, or two
 // replicas differ; 5 without the data (Debian package dataset-fashion-mnist).
