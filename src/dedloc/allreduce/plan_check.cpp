@@ -104,6 +104,17 @@ Ok check_plan(const consensus::RoundPlan& plan, const TransferOptions& options) 
     return {};
 }
 
+bool fits_commit(const consensus::RoundPlan& plan,
+                 const Digest& digest,
+                 const std::vector<consensus::FinishedPart>& averages,
+                 const TransferOptions& options) {
+    if (averages.size() != plan.parts.size() || !check_plan(plan, options)) return false;
+    for (std::uint32_t part = 0; part < averages.size(); ++part)
+        if (averages[part].part != part || !consensus::fits_plan(averages[part], plan, digest))
+            return false;
+    return true;
+}
+
 Task<bool> is_sound(runtime::Workers& workers,
                     const consensus::RoundPlan& plan,
                     consensus::FinishedPart header,

@@ -263,5 +263,32 @@ TEST_F(SparseSumPlans, have_owners_that_bring_something) {
     EXPECT_TRUE(check_plan(plan, options)) << "where it gathers";
 }
 
+TEST_F(SparseSumPlans, are_committed_with_an_average_for_each_part) {
+    const Digest digest{{9}};
+    consensus::FinishedPart average;
+    average.plan = digest;
+    average.owner = 1;
+    average.included = consensus::no_members(plan);
+    std::vector<consensus::FinishedPart> averages{average};
+    const auto fits = [&] { return fits_commit(plan, digest, averages, options); };
+    EXPECT_TRUE(fits());
+    EXPECT_FALSE(fits_commit(plan, Digest{{8}}, averages, options));
+    averages[0].part = 1;
+    EXPECT_FALSE(fits());
+    averages[0].part = 0;
+    averages[0].included.push_back(0);
+    EXPECT_FALSE(fits());
+    averages[0].included.pop_back();
+    averages.push_back(average);
+    EXPECT_FALSE(fits());
+    averages.pop_back();
+    plan.parts[0].count += 4096;
+    EXPECT_FALSE(fits()) << "more than the vector";
+    plan.parts[0].count -= 4096;
+    EXPECT_TRUE(fits());
+    plan.codec = 999;
+    EXPECT_FALSE(fits());
+}
+
 }  // namespace
 }  // namespace dedloc::allreduce

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dedloc/allreduce/plan_check.h"
 #include "dedloc/collab/round_options.h"
 #include "dedloc/wire/message.h"
 
@@ -240,7 +241,12 @@ void NativeBackend::receive_decision(const consensus::Link& link) {
         context_.listener.kept_out(std::move(why));
     if (checks_) checks_->decided(decision);
     if (decision.kind != consensus::DecisionKind::commit || !link.plan) return;
-    if (const auto began = store_.find(link.plan->state); checks_ && began)
+    const auto began = store_.find(link.plan->state);
+    if (checks_ && began &&
+        allreduce::fits_commit(*link.plan,
+                               consensus::decision_digest(decision.plan),
+                               decision.parts,
+                               engine_->environment().options))
         checks_->certified(link, began->snapshot);
     books_.committed(decision,
                      *link.plan,
