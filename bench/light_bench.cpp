@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
         median_ns(calls, elements, [&] { codec::accumulate_verified(id, bytes, 1.0f, sum); });
     const double feedback_ns = median_ns(calls, elements, [&] {
         std::memcpy(copy.data(), values.data(), elements * sizeof(float));
-        unsent.hand_in(copy);
+        unsent.hand_in(copy, 1);
         unsent.settle({{0, elements}});
     });
     std::printf("%s\n",

@@ -204,17 +204,18 @@ const Checkers::Frozen* Checkers::find_frozen(const consensus::PlanMember& membe
     return nullptr;
 }
 
-// A peer sends of what it handed in and what it had not sent.
+// A peer sends of what it handed in and a share of what it had not sent.
 std::vector<float> Checkers::pending_of(const PeerId& peer,
                                         const MemberInput& input,
-                                        std::span<const float> unsent) const {
+                                        std::span<const float> unsent,
+                                        float share) const {
     std::vector<float> pending(vector_count_, 0.0f);
     if (const HandedIn* fresh = find(peer, input.fresh, 0)) pending = fresh->sum;
     if (const HandedIn* carried = find(peer, input.carried, 0))
         for (const ElementRange& range : input.carried_ranges)
             for (std::uint64_t i = range.offset; i < range.end(); ++i)
                 pending[i] += carried->sum[i];
-    for (std::size_t i = 0; i < pending.size(); ++i) pending[i] += unsent[i];
+    for (std::size_t i = 0; i < pending.size(); ++i) pending[i] += share * unsent[i];
     return pending;
 }
 
@@ -223,6 +224,7 @@ std::vector<float> Checkers::unsent_after(const Link& link,
                                           std::size_t i,
                                           const Frozen& last) const {
     std::vector<float> unsent = last.before;
+    const float held_back = 1 - last.share;
     for (std::size_t p = 0; p < link.decision.parts.size(); ++p) {
         const consensus::FinishedPart& part = link.decision.parts[p];
         const ElementRange range = link.plan->parts[p].range();
@@ -231,10 +233,9 @@ std::vector<float> Checkers::unsent_after(const Link& link,
         if (link.plan->sum_codec != 0 && part.owner == i) own = sum_of(link, p);
         for (std::uint64_t k = range.offset; k < range.end(); ++k) {
             if (own)
-                unsent[k] = is_in ? own->left_out[k - range.offset]
-                                  : unsent[k] + own->left_out[k - range.offset];
+                unsent[k] = (is_in ? held_back : 1) * unsent[k] + own->left_out[k - range.offset];
             else if (is_in)
-                unsent[k] = last.pending[k] - last.sent[k];
+                unsent[k] = last.pending[k] - last.sent[k] + held_back * unsent[k];
         }
     }
     return unsent;
@@ -315,12 +316,16 @@ void Checkers::on_frozen(const PeerId& peer,
                          const collab::FrozenContribution& frozen) {
     const MemberInput& input = frozen.input.input;
     if (input.is_empty()) return;
-    std::vector<float> pending = pending_of(peer, input, frozen.unsent);
+    std::vector<float> pending = pending_of(peer, input, frozen.unsent, frozen.share);
+    if (!(frozen.share > 0 && frozen.share <= 1))
+        violation(
+            fmt::format("{} brings {} of what it has not sent", peer.short_text(), frozen.share));
     if (pending != frozen.input.sum)
         violation(fmt::format("{} sends of something else than what it has", peer.short_text()));
     frozen_[peer].push_back({input,
                              travelled(codec_, pending),
                              {frozen.unsent.begin(), frozen.unsent.end()},
+                             frozen.share,
                              std::move(pending),
                              process,
                              frozen.forgotten});

@@ -115,6 +115,7 @@ class Checkers {
         consensus::MemberInput input;
         std::vector<float> sent;     // as the others decode it
         std::vector<float> before;   // unsent, before it
+        float share = 1;             // of that, in it
         std::vector<float> pending;  // what it sends a little of
         std::uint64_t process = 0;
         std::uint64_t forgotten = 0;
@@ -122,7 +123,8 @@ class Checkers {
     const Frozen* find_frozen(const consensus::PlanMember& member) const;
     std::vector<float> pending_of(const PeerId& peer,
                                   const consensus::MemberInput& input,
-                                  std::span<const float> unsent) const;
+                                  std::span<const float> unsent,
+                                  float share) const;
     bool is_decided_without(const PeerId& peer,
                             const consensus::MemberInput& input,
                             const std::set<std::uint64_t>& steps) const;

@@ -152,7 +152,8 @@ Task<Result<void>> CollaborationImpl::start() {
     if (!started || !shared_->trains()) co_return started;
     if (replica::UnsentGradients* unsent = computed_.contributions.unsent()) {
         UnsentFile file(node_, log_);
-        co_await file.take_up(*unsent);
+        const double samples = static_cast<double>(options_.run.batch.target);
+        co_await file.take_up(*unsent, samples);
     }
     if (waiting_) co_await look_for_lost_steps();
     computed_.report.begin(node_.clock.now());

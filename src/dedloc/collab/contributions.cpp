@@ -66,7 +66,7 @@ std::shared_ptr<const allreduce::RoundInput> Contributions::hand_in(consensus::C
     if (samples.size() > 0) handed_in_loss_ = loss_sum / static_cast<double>(samples.size());
     auto input = deferred_.hand_in(samples, std::move(sum), moved);
     if (const replica::UnsentGradients* unsent = deferred_.unsent(); unsent && on_frozen_)
-        on_frozen_({*input, unsent->unsent(), unsent->forgotten()});
+        on_frozen_({*input, unsent->unsent(), unsent->share(), unsent->forgotten()});
     handed_in_ = input->input;
     handed_in_at_ = now;
     return input;

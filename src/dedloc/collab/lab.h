@@ -17,7 +17,8 @@ namespace dedloc::collab {
 // A contribution as it goes into the round, of a run with a sparse codec.
 struct FrozenContribution {
     const allreduce::RoundInput& input;
-    std::span<const float> unsent;  // before it
+    std::span<const float> unsent;  // before it,
+    float share = 1;                // and how much of that is in it
     std::uint64_t forgotten = 0;    // so often what was unsent has been
 };
 

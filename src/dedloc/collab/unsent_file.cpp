@@ -11,7 +11,7 @@ constexpr const char* unsent_file = "unsent";
 
 }  // namespace
 
-Task<void> UnsentFile::take_up(replica::UnsentGradients& unsent) {
+Task<void> UnsentFile::take_up(replica::UnsentGradients& unsent, double samples) {
     const Result<Bytes> file = node_.disk.read(unsent_file);
     const std::size_t size = unsent.unsent().size() * sizeof(float);
     Bytes in_use;
@@ -31,7 +31,7 @@ Task<void> UnsentFile::take_up(replica::UnsentGradients& unsent) {
     } else {
         std::vector<float> numbers(unsent.unsent().size());
         std::memcpy(numbers.data(), file->data(), size);
-        unsent.take_up(numbers);
+        unsent.take_up(numbers, samples);
     }
 }
 

@@ -20,8 +20,8 @@ class UnsentFile {
   public:
     UnsentFile(runtime::Node node, events::Teller& teller) : node_(node), teller_(teller) {}
 
-    // The process begins to train.
-    Task<void> take_up(replica::UnsentGradients& unsent);
+    // The process begins to train; `samples`: more than a contribution of its usually has.
+    Task<void> take_up(replica::UnsentGradients& unsent, double samples);
     // The process leaves in order.
     Task<void> keep(const replica::UnsentGradients& unsent);
 

@@ -19,7 +19,7 @@ class UnsentFileTest : public testing::Test {
     replica::UnsentGradients started() {
         replica::UnsentGradients unsent(3, codec::CodecId::sparse);
         UnsentFile file(node.runtime(), teller);
-        world.run_task(file.take_up(unsent));
+        world.run_task(file.take_up(unsent, 100));
         return unsent;
     }
     void leave(const replica::UnsentGradients& unsent) {
@@ -37,7 +37,7 @@ class UnsentFileTest : public testing::Test {
 
 TEST_F(UnsentFileTest, a_peer_that_left_in_order_goes_on_with_what_it_had_not_sent) {
     replica::UnsentGradients unsent = started();
-    unsent.take_up(std::vector<float>{1, 2, 3});
+    unsent.take_up(std::vector<float>{1, 2, 3}, 100);
     leave(unsent);
     EXPECT_EQ(numbers(started()), (std::vector<float>{1, 2, 3}));
     EXPECT_EQ(teller.lost, 0);
@@ -45,7 +45,7 @@ TEST_F(UnsentFileTest, a_peer_that_left_in_order_goes_on_with_what_it_had_not_se
 
 TEST_F(UnsentFileTest, of_a_killed_process_nothing_is_sent_twice_and_the_loss_is_told) {
     replica::UnsentGradients unsent = started();
-    unsent.take_up(std::vector<float>{1, 2, 3});
+    unsent.take_up(std::vector<float>{1, 2, 3}, 100);
     leave(unsent);
     (void)started();  // takes it up, and is killed
     EXPECT_EQ(numbers(started()), (std::vector<float>{0, 0, 0}));
@@ -55,7 +55,7 @@ TEST_F(UnsentFileTest, of_a_killed_process_nothing_is_sent_twice_and_the_loss_is
 // On the next start it would lie there still, and be sent once more.
 TEST_F(UnsentFileTest, what_cannot_be_marked_as_read_is_not_taken_up) {
     replica::UnsentGradients unsent = started();
-    unsent.take_up(std::vector<float>{1, 2, 3});
+    unsent.take_up(std::vector<float>{1, 2, 3}, 100);
     leave(unsent);
     node.disk().set_full(true);
     EXPECT_EQ(numbers(started()), (std::vector<float>{0, 0, 0}));

@@ -37,7 +37,8 @@ std::shared_ptr<const allreduce::RoundInput> DeferredGradients::hand_in(CounterR
     for (const ElementRange& range : input->input.carried_ranges)
         for (std::uint64_t i = range.offset; i < range.end(); ++i)
             input->sum[i] += deferred->second.sum[i - moved_.offset];
-    if (unsent_ && !input->input.is_empty()) unsent_->hand_in(input->sum);
+    if (unsent_ && !input->input.is_empty())
+        unsent_->hand_in(input->sum, static_cast<double>(input->input.weight_max()));
     return input;
 }
 

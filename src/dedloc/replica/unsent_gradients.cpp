@@ -7,17 +7,34 @@
 #include "dedloc/tensor/kernels.h"
 
 namespace dedloc::replica {
+namespace {
 
-void UnsentGradients::hand_in(std::span<float> sum) {
+// Weight of a contribution in the usual number of samples: a few short rounds in a row change it
+// little, and what is left of long ones takes some 64 rounds to leave.
+constexpr double smoothing = 1.0 / 16;
+// Rounds differ; only what is left of much longer ones is held back.
+constexpr double short_share = 0.5;
+
+}  // namespace
+
+float UnsentGradients::share_of(double samples) {
+    if (usual_samples_ <= 0) usual_samples_ = samples;
+    const double share = samples / (short_share * usual_samples_);
+    usual_samples_ += smoothing * (samples - usual_samples_);
+    return static_cast<float>(std::min(1.0, share));
+}
+
+void UnsentGradients::hand_in(std::span<float> sum, double samples) {
     DEDLOC_CHECK(sum.size() >= unsent_.size(), "{} of {}", sum.size(), unsent_.size());
     const std::size_t chunk = codec::block_elements(codec_);
+    share_ = share_of(samples);
     Bytes bytes;
     for (std::size_t first = 0; first < unsent_.size(); first += chunk) {
         const std::size_t count = std::min(chunk, unsent_.size() - first);
         const std::span<float> pending = sum.subspan(first, count);
         const std::span<const float> unsent = std::span(unsent_).subspan(first, count);
         const std::span<float> left = std::span(left_).subspan(first, count);
-        tensor::add_weighted(pending, unsent, 1.0f);
+        tensor::add_weighted(pending, unsent, share_);
         if (!tensor::all_finite(pending)) {
             std::ranges::copy(unsent, left.begin());
             continue;
@@ -26,15 +43,25 @@ void UnsentGradients::hand_in(std::span<float> sum) {
         codec::encode_into(codec_, pending, bytes);
         std::ranges::copy(pending, left.begin());
         codec::accumulate_verified(codec_, bytes, -1.0f, left);
+        if (share_ < 1) tensor::add_weighted(left, unsent, 1 - share_);
     }
     handed_in_ = true;
 }
 
 void UnsentGradients::settle(const std::vector<consensus::ElementRange>& taken,
                              const std::vector<allreduce::LeftOut>& left_out) {
-    if (handed_in_) take_off(taken);
+    std::vector<consensus::ElementRange> replaced;
+    if (handed_in_) replaced = taken;
+    for (const allreduce::LeftOut& one : left_out) {
+        if (!one.has_own) continue;
+        keep_in_place(one);
+        replaced.push_back(one.range);
+    }
+    take_off(consensus::joined(std::move(replaced)));
+    for (const allreduce::LeftOut& one : left_out)
+        if (!one.has_own) keep_beside(one);
     handed_in_ = false;
-    for (const allreduce::LeftOut& one : left_out) keep(one);
+    share_ = 1;
 }
 
 bool UnsentGradients::end(const std::vector<consensus::ElementRange>& owned) {
@@ -55,13 +82,20 @@ void UnsentGradients::take_off(const std::vector<consensus::ElementRange>& taken
     }
 }
 
-// A sum without our contribution leaves that unsent beside its rest.
-void UnsentGradients::keep(const allreduce::LeftOut& left_out) {
+// Our contribution is in that sum, whole: its rest comes in the place of what was brought.
+void UnsentGradients::keep_in_place(const allreduce::LeftOut& left_out) {
+    const std::size_t first = left_out.range.offset;
     const std::size_t end = std::min<std::size_t>(left_out.range.end(), unsent_.size());
-    for (std::size_t i = left_out.range.offset; i < end; ++i) {
-        const float rest = left_out.rest ? (*left_out.rest)[i - left_out.range.offset] : 0.0f;
-        unsent_[i] = left_out.has_own ? rest : unsent_[i] + rest;
-    }
+    for (std::size_t i = first; i < end; ++i)
+        left_[i] = (1 - share_) * unsent_[i] + (left_out.rest ? (*left_out.rest)[i - first] : 0.0f);
+}
+
+// A sum without our contribution leaves that unsent beside its rest.
+void UnsentGradients::keep_beside(const allreduce::LeftOut& left_out) {
+    if (!left_out.rest) return;
+    const std::size_t first = left_out.range.offset;
+    const std::size_t end = std::min<std::size_t>(left_out.range.end(), unsent_.size());
+    for (std::size_t i = first; i < end; ++i) unsent_[i] += (*left_out.rest)[i - first];
 }
 
 bool UnsentGradients::has_any() const {
@@ -70,13 +104,15 @@ bool UnsentGradients::has_any() const {
 
 void UnsentGradients::forget() {
     handed_in_ = false;
+    share_ = 1;
     ++forgotten_;
     std::ranges::fill(unsent_, 0.0f);
 }
 
-void UnsentGradients::take_up(std::span<const float> unsent) {
+void UnsentGradients::take_up(std::span<const float> unsent, double usual_samples) {
     if (unsent.size() != unsent_.size() || !tensor::all_finite(unsent)) return;
     std::ranges::copy(unsent, unsent_.begin());
+    usual_samples_ = usual_samples;
 }
 
 }  // namespace dedloc::replica

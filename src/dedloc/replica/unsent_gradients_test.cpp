@@ -40,7 +40,7 @@ TEST_P(UnsentGradientsTest, nothing_is_lost_whatever_the_rounds_take) {
     for (int step = 0; step < 50; ++step) {
         const std::vector<float> computed = random_vector();
         std::vector<float> sum = computed;
-        unsent.hand_in(sum);
+        unsent.hand_in(sum, 100);
         const std::uint64_t until = random.between(0, 3) * block;
         unsent.settle({{0, until}});
         const std::vector<float> sent = arrived(sum);
@@ -51,11 +51,36 @@ TEST_P(UnsentGradientsTest, nothing_is_lost_whatever_the_rounds_take) {
         ASSERT_NEAR(balance[i], static_cast<double>(unsent.unsent()[i]), 1e-3) << i;
 }
 
+// What was left of long rounds would be a step of many in a short one, which divides by its samples.
+TEST_P(UnsentGradientsTest, a_short_round_brings_no_more_than_its_share_of_what_long_ones_left) {
+    std::vector<float> before = random_vector();
+    unsent.hand_in(before, 5000);
+    unsent.settle({{0, many}});
+    const std::vector<float> waits(unsent.unsent().begin(), unsent.unsent().end());
+    std::vector<float> sum(many, 0.0f);
+    unsent.hand_in(sum, 250);  // a tenth of half of what is usual
+    for (std::size_t i = 0; i < many; ++i) ASSERT_FLOAT_EQ(sum[i], 0.1f * waits[i]) << i;
+    unsent.settle({{0, many}});
+    const std::vector<float> sent = arrived(sum);
+    for (std::size_t i = 0; i < many; ++i)
+        ASSERT_NEAR(unsent.unsent()[i] + sent[i], waits[i], 1e-5) << i << ": nothing is lost";
+}
+
+TEST_P(UnsentGradientsTest, an_owner_of_a_short_sum_keeps_what_it_held_back_beside_the_rest) {
+    unsent.take_up(std::vector<float>(many, 4.0f), 1000);
+    std::vector<float> sum(many, 0.0f);
+    unsent.hand_in(sum, 250);
+    ASSERT_FLOAT_EQ(sum[0], 2.0f);
+    const auto rest = std::make_shared<const std::vector<float>>(block, 7.0f);
+    unsent.settle({{0, many}}, {{{0, block}, rest, true}});
+    EXPECT_FLOAT_EQ(unsent.unsent()[0], 9.0f);
+}
+
 // Contributions leave divided by a power of two.
 TEST_P(UnsentGradientsTest, what_arrives_is_what_was_taken_off) {
     for (int step = 0; step < 20; ++step) {
         std::vector<float> sum = random_vector();
-        unsent.hand_in(sum);
+        unsent.hand_in(sum, 100);
         unsent.settle({{0, many}});
         const std::vector<float> sent = arrived(sum, 64.0f);
         for (std::size_t i = 0; i < many; ++i)
@@ -66,7 +91,7 @@ TEST_P(UnsentGradientsTest, what_arrives_is_what_was_taken_off) {
 // An owner of sparse sums keeps what it left out of them, of everybody's.
 TEST_P(UnsentGradientsTest, an_owner_keeps_what_it_left_out_of_a_sum) {
     std::vector<float> sum = random_vector();
-    unsent.hand_in(sum);
+    unsent.hand_in(sum, 100);
     const auto rest = std::make_shared<const std::vector<float>>(block, 7.0f);
     // Our contribution is in the first sum, whole, and not in the second; of the third another is
     // the owner, and it took ours.
@@ -85,7 +110,7 @@ TEST_P(UnsentGradientsTest, an_owner_keeps_what_it_left_out_of_a_sum) {
     EXPECT_EQ(unsent.unsent()[0], 14.0f);
     std::vector<float> next = random_vector();
     const float fresh = next[0];
-    unsent.hand_in(next);
+    unsent.hand_in(next, 100);
     EXPECT_EQ(next[0], fresh + 14.0f);
     unsent.settle({{0, block}}, {{{0, block}, nullptr, true}});
     EXPECT_EQ(unsent.unsent()[0], 0.0f) << "all of ours was in a sum whose rest is lost";
@@ -96,7 +121,7 @@ TEST_P(UnsentGradientsTest, a_process_that_ends_keeps_nothing_that_it_has_sent_o
     EXPECT_FALSE(unsent.end({}));
     EXPECT_FALSE(unsent.has_any());
     std::vector<float> sum = random_vector();
-    unsent.hand_in(sum);
+    unsent.hand_in(sum, 100);
     EXPECT_TRUE(unsent.end({{block, block}}));
     const std::vector<float> sent = arrived(sum);
     for (std::size_t i = 0; i < many; ++i) {
@@ -113,12 +138,12 @@ TEST_P(UnsentGradientsTest, a_process_that_ends_keeps_nothing_that_it_has_sent_o
 
 TEST_P(UnsentGradientsTest, a_contribution_that_no_round_took_changes_nothing) {
     std::vector<float> first = random_vector();
-    unsent.hand_in(first);
+    unsent.hand_in(first, 100);
     unsent.settle({{0, many}});
     const std::vector<float> before(unsent.unsent().begin(), unsent.unsent().end());
     EXPECT_NE(before, std::vector<float>(many, 0.0f));
     std::vector<float> lost = random_vector();
-    unsent.hand_in(lost);
+    unsent.hand_in(lost, 100);
     unsent.settle({});
     EXPECT_EQ(std::vector<float>(unsent.unsent().begin(), unsent.unsent().end()), before);
 }
@@ -126,7 +151,7 @@ TEST_P(UnsentGradientsTest, a_contribution_that_no_round_took_changes_nothing) {
 TEST_P(UnsentGradientsTest, numbers_that_are_not_finite_are_shown_and_not_kept) {
     std::vector<float> sum(many, 1.0f);
     sum[block + 5] = std::numeric_limits<float>::infinity();
-    unsent.hand_in(sum);
+    unsent.hand_in(sum, 100);
     EXPECT_TRUE(std::isinf(sum[block + 5]));
     unsent.settle({{0, many}});
     for (const float value : unsent.unsent()) ASSERT_TRUE(std::isfinite(value));
