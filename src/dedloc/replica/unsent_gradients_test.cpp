@@ -51,7 +51,7 @@ TEST_P(UnsentGradientsTest, nothing_is_lost_whatever_the_rounds_take) {
         ASSERT_NEAR(balance[i], static_cast<double>(unsent.unsent()[i]), 1e-3) << i;
 }
 
-// What was left of long rounds would be a step of many in a short one, which divides by its samples.
+// A short round divides by few samples: all that long ones left would be a step of many there.
 TEST_P(UnsentGradientsTest, a_short_round_brings_no_more_than_its_share_of_what_long_ones_left) {
     std::vector<float> before = random_vector();
     unsent.hand_in(before, 5000);
