@@ -61,8 +61,7 @@ Ok check_sums(const consensus::RoundPlan& plan, const TransferOptions& options) 
     if (!codec || static_cast<std::uint32_t>(*codec) != plan.sum_codec)
         return bad_plan("the codec of its sums");
     const auto brings = [&](std::uint32_t member) { return brings_something(plan, member); };
-    const auto owns = [&](const consensus::PlanPart& part) { return brings(part.owner); };
-    return std::ranges::all_of(plan.parts, owns) && std::ranges::all_of(plan.standby, brings)
+    return owners_bring_something(plan) && std::ranges::all_of(plan.standby, brings)
                ? Ok()
                : bad_plan("an owner of sparse sums brings nothing");
 }

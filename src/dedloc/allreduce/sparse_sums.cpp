@@ -13,6 +13,11 @@ bool brings_something(const consensus::RoundPlan& plan, std::uint32_t member) {
     return !plan.members[member].input.is_empty();
 }
 
+bool owners_bring_something(const consensus::RoundPlan& plan) {
+    return std::ranges::all_of(
+        plan.parts, [&](const auto& part) { return brings_something(plan, part.owner); });
+}
+
 std::size_t contributors_in(const consensus::RoundPlan& plan) {
     return static_cast<std::size_t>(std::ranges::count_if(
         plan.members, [](const auto& member) { return !member.input.is_empty(); }));

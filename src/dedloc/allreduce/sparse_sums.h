@@ -33,6 +33,7 @@
 namespace dedloc::allreduce {
 
 bool brings_something(const consensus::RoundPlan& plan, std::uint32_t member);
+bool owners_bring_something(const consensus::RoundPlan& plan);
 std::size_t contributors_in(const consensus::RoundPlan& plan);
 
 // Do owners add the sparse contributions to this part of a checked plan?

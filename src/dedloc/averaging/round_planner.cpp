@@ -160,7 +160,7 @@ class RoundPlanner {
                             double seconds,
                             bool in_grid) const;
 
-    void expect_sparse(std::vector<planner::PeerRates>& rates) const;
+    void expect_averages(std::vector<planner::PeerRates>& rates) const;
     void set_sum_codec(consensus::RoundPlan& plan) const;
     consensus::ElementRange moved() const {
         return question_.options.range_of(question_.base.instance.step);
@@ -169,29 +169,21 @@ class RoundPlanner {
     const RoundQuestion& question_;
 };
 
-// An owner that adds sparse contributions sends what it leaves out with one of its own.
-void RoundPlanner::expect_sparse(std::vector<planner::PeerRates>& rates) const {
+void RoundPlanner::expect_averages(std::vector<planner::PeerRates>& rates) const {
     const RoundOptions& options = question_.options;
-    if (!codec::is_sparse(options.codec)) return;
-    const auto contributors =
-        static_cast<std::size_t>(std::ranges::count_if(rates, &planner::PeerRates::contributes));
-    const bool sums = options.sum_codec(contributors).has_value();
-    for (planner::PeerRates& rate : rates) {
-        rate.average_cost = codec::average_cost(options.codec, contributors, options.gather_max);
-        rate.owns_allowed = rate.owns_allowed && (!sums || rate.contributes);
-    }
+    const std::size_t contributors = planner::contributors_in(rates);
+    planner::expect_averages(rates,
+                             codec::average_cost(options.codec, contributors, options.gather_max),
+                             codec::adds_sums(options.codec, contributors, options.gather_max));
 }
 
 // Where only a leader may own that brings nothing, it gathers.
 void RoundPlanner::set_sum_codec(consensus::RoundPlan& plan) const {
-    const auto brings = [&](std::uint32_t member) {
-        return allreduce::brings_something(plan, member);
-    };
     const auto codec = question_.options.sum_codec(allreduce::contributors_in(plan));
-    const auto owns = [&](const consensus::PlanPart& part) { return brings(part.owner); };
-    if (!codec || !std::ranges::all_of(plan.parts, owns)) return;
+    if (!codec || !allreduce::owners_bring_something(plan)) return;
     plan.sum_codec = static_cast<std::uint32_t>(*codec);
-    std::erase_if(plan.standby, [&](std::uint32_t member) { return !brings(member); });
+    std::erase_if(plan.standby,
+                  [&](std::uint32_t member) { return !allreduce::brings_something(plan, member); });
 }
 
 // An average goes back while later parts still come, and when the last part has come its average is
@@ -261,7 +253,7 @@ std::vector<planner::PeerRates> RoundPlanner::rates_of(
                             !partitioned.contains(peer) && !question_.not_owners.contains(peer);
         rates.push_back(rate);
     }
-    expect_sparse(rates);
+    expect_averages(rates);
     std::vector<double*> up;
     std::vector<double*> down;
     for (planner::PeerRates& rate : rates) {

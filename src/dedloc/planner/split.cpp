@@ -196,6 +196,17 @@ double predicted_seconds(std::span<const PeerRates> peers,
     return finish_of(peers, part_elements, links).seconds;
 }
 
+std::size_t contributors_in(std::span<const PeerRates> peers) {
+    return static_cast<std::size_t>(std::ranges::count_if(peers, &PeerRates::contributes));
+}
+
+void expect_averages(std::span<PeerRates> peers, double average_cost, bool owners_add) {
+    for (PeerRates& peer : peers) {
+        peer.average_cost = average_cost;
+        peer.owns_allowed = peer.owns_allowed && (!owners_add || peer.contributes);
+    }
+}
+
 Transfer transfer(std::span<const PeerRates> peers,
                   std::span<const std::uint64_t> part_elements,
                   std::size_t from,

@@ -57,6 +57,12 @@ struct PeerRates {
     double contributing() const { return contributes ? 1 : 0; }
 };
 
+// How many of these peers send a gradient.
+std::size_t contributors_in(std::span<const PeerRates> peers);
+// Sets what averages cost. `owners_add`: an owner sends what it leaves out of a sum with its own
+// contribution, so that peers without one own nothing.
+void expect_averages(std::span<PeerRates> peers, double average_cost, bool owners_add);
+
 // The link from one peer to another carries this; 0: it cannot be reached.
 struct LinkLimit {
     std::uint32_t from = 0;

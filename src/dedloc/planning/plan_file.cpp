@@ -403,13 +403,10 @@ Result<PlanFile> parse_plan_file(std::string_view text, std::string_view file_na
 void expect_codec(std::vector<planner::PeerRates>& peers,
                   codec::CodecId codec,
                   std::uint64_t gather_max) {
-    const auto contributors =
-        static_cast<std::size_t>(std::ranges::count_if(peers, &planner::PeerRates::contributes));
-    const bool sums = codec::adds_sums(codec, contributors, gather_max);
-    for (planner::PeerRates& peer : peers) {
-        peer.average_cost = codec::average_cost(codec, contributors, gather_max);
-        peer.owns_allowed = peer.owns_allowed && (!sums || peer.contributes);
-    }
+    const std::size_t contributors = planner::contributors_in(peers);
+    planner::expect_averages(peers,
+                             codec::average_cost(codec, contributors, gather_max),
+                             codec::adds_sums(codec, contributors, gather_max));
 }
 
 }  // namespace dedloc::planning
