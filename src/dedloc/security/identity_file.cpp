@@ -127,7 +127,7 @@ Result<LockedIdentity> load_or_create_identity(const std::string& directory) {
     if (failure)
         return make_error(
             ErrorKind::local_fault, "cannot make {}: {}", directory, failure.message());
-    const std::string key_path = directory + "/identity.key";
+    const std::string key_path = directory + "/" + std::string(identity_file);
     DEDLOC_TRY(const int locked, lock_file(directory + "/identity.lock"));
     Descriptor lock(locked);
 

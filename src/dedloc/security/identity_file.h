@@ -12,11 +12,14 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "dedloc/base/result.h"
 #include "dedloc/security/identity.h"
 
 namespace dedloc::security {
+
+inline constexpr std::string_view identity_file = "identity.key";
 
 class LockedIdentity {
   public:

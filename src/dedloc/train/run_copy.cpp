@@ -3,12 +3,14 @@
 #include <filesystem>
 
 #include "dedloc/base/file.h"
+#include "dedloc/security/identity_file.h"
 
 namespace dedloc::train {
 
 Ok check_folder_of(const std::string& directory, const Digest& run) {
     std::error_code error;
-    if (!std::filesystem::exists(directory + "/" + std::string(identity_file), error)) return {};
+    if (!std::filesystem::exists(directory + "/" + std::string(security::identity_file), error))
+        return {};
     const std::string path = directory + "/" + std::string(run_copy_file);
     const auto text = base::read_file(path, run::run_file_bytes_max);
     if (!text) return {};

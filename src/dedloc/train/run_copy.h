@@ -16,7 +16,6 @@
 namespace dedloc::train {
 
 inline constexpr std::string_view run_copy_file = "run.toml";
-inline constexpr std::string_view identity_file = "identity.key";  // a peer's (identity_file.h)
 
 // Refuses a folder in which a peer of another run has its files. A folder without an identity is no
 // peer's, and a copy that this version cannot read tells nothing. Errors: bad_input.
