@@ -31,6 +31,7 @@ class Contributions {
         on_frozen_ = std::move(on_frozen);
     }
     replica::UnsentGradients* unsent() { return deferred_.unsent(); }
+    bool has_unsent() const { return deferred_.unsent() && deferred_.unsent()->has_any(); }
 
     // Any thread: a micro-batch was computed. True: for the open step.
     bool add(std::uint64_t samples, double loss_sum);

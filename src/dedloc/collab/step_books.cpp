@@ -96,8 +96,7 @@ events::StepMade StepBooks::applied(const consensus::Decision& decision,
 }
 
 void StepBooks::begin_anew() {
-    if (const replica::UnsentGradients* unsent = context_.contributions.unsent();
-        unsent && unsent->has_any())
+    if (context_.contributions.has_unsent())
         context_.teller.tell(events::UnsentLost{},
                              {},
                              "another state takes the place of this peer's: what it had not sent "

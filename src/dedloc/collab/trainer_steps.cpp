@@ -227,8 +227,7 @@ bool TrainerSteps::is_still_to_be_averaged(const allreduce::RoundInput& input) c
 
 // Handed in again it would be refused again, and no step would ever be made.
 void TrainerSteps::forget_refused() {
-    if (const replica::UnsentGradients* unsent = contributions_.unsent();
-        unsent && unsent->has_any())
+    if (contributions_.has_unsent())
         shared_.teller.tell(events::UnsentLost{},
                             {},
                             "what this peer had not sent yet was refused with its contribution");
