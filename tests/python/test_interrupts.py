@@ -35,6 +35,12 @@ def script(text: str, *arguments: str) -> subprocess.Popen:
             return run, dedloc.Optimizer(run, model)
         def batch(samples=8):
             model(torch.randn(samples, 4)).square().mean().backward()
+        def waiting_for_another(folder):
+            run, opt = host(folder, batch=1000)
+            other = dedloc.join(run.join_string, directory=folder + "-b", listen=LOOPBACK)
+            dedloc.Optimizer(other, torch.nn.Linear(4, 1))
+            batch(); opt.step(samples=8)
+            return run, opt, other
         def interrupted(call, after=0.5, number=signal.SIGINT):
             sent = []
             def send():
@@ -75,10 +81,7 @@ class InterruptsTest(Folder):
 
     def test_leaving(self):
         leaves = """
-            run, opt = host(sys.argv[1], batch=1000)
-            other = dedloc.join(run.join_string, directory=sys.argv[1] + "-b", listen=LOOPBACK)
-            dedloc.Optimizer(other, torch.nn.Linear(4, 1))
-            batch(); opt.step(samples=8)
+            run, opt, other = waiting_for_another(sys.argv[1])
             interrupted(lambda: run.leave(30.0))
             other.close(0.0)
         """
@@ -86,10 +89,7 @@ class InterruptsTest(Folder):
 
     def test_closing_after_it_takes_no_longer_than_it_was_given(self):
         closes = """
-            run, opt = host(sys.argv[1], batch=1000)
-            other = dedloc.join(run.join_string, directory=sys.argv[1] + "-b", listen=LOOPBACK)
-            dedloc.Optimizer(other, torch.nn.Linear(4, 1))
-            batch(); opt.step(samples=8)
+            run, opt, other = waiting_for_another(sys.argv[1])
             interrupted(lambda: run.leave(3600.0))
             run.close(0.0)
             print("closed", flush=True)

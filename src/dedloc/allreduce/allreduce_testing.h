@@ -188,6 +188,20 @@ class ExchangeGroup : public testing::Test {
     }
 
     std::uint32_t place(std::size_t node) const { return place_of(plan_, nodes_[node]->id()); }
+    // The next node is a member of the plan, and brings this; null: nothing.
+    void add_member(std::shared_ptr<const RoundInput> input, bool aggregator = false) {
+        consensus::PlanMember member;
+        member.peer = nodes_[inputs_.size()]->id();
+        member.aggregator = aggregator;
+        if (input) member.input = input->input;
+        plan_.members.push_back(member);
+        inputs_.push_back(std::move(input));
+    }
+    // All are there; the first node leads.
+    void order_members() {
+        std::ranges::sort(plan_.members, {}, &consensus::PlanMember::peer);
+        plan_.leader = nodes_[0]->id();
+    }
     void stop_members() {
         for (auto& member : members_) world_.run_task(member->stop());
         members_.clear();

@@ -36,16 +36,10 @@ class GridExchange : public ExchangeGroup {
         plan_.reduce_ms = 4000;
         plan_.round_ms = 8000;
         inputs_.clear();
-        for (std::size_t i = 0; i < peers_count; ++i) {
-            inputs_.push_back(i == 6 ? std::make_shared<RoundInput>()
-                                     : make_contribution(i, 10 + i * 3, grid_elements));
-            consensus::PlanMember member;
-            member.peer = nodes_[i]->id();
-            member.input = inputs_[i]->input;
-            plan_.members.push_back(member);
-        }
-        std::ranges::sort(plan_.members, {}, &consensus::PlanMember::peer);
-        plan_.leader = nodes_[0]->id();
+        for (std::size_t i = 0; i < peers_count; ++i)
+            add_member(i == 6 ? std::make_shared<RoundInput>()
+                              : make_contribution(i, 10 + i * 3, grid_elements));
+        order_members();
         for (std::size_t i = 0; i < columns_count * groups_count; ++i)
             plan_.standby.push_back(place(i));
         plan_.groups = groups_count;

@@ -12,12 +12,6 @@ namespace {
 constexpr std::uint64_t chunk = 4096;
 constexpr std::size_t trainers = 3;
 
-Digest numbered_digest(std::uint8_t number) {
-    Digest digest;
-    digest.bytes[0] = number;
-    return digest;
-}
-
 // Each of three trainers owns one of three chunks.
 class ExchangeSums : public ExchangeGroup {
   protected:
@@ -32,14 +26,9 @@ class ExchangeSums : public ExchangeGroup {
         plan_.round_ms = 8000;
         for (std::size_t i = 0; i < trainers; ++i) {
             nodes_.push_back(&world_.add_node());
-            inputs_.push_back(make_contribution(i, 10 + i * 3, options_.vector_count));
-            consensus::PlanMember member;
-            member.peer = nodes_[i]->id();
-            member.input = inputs_[i]->input;
-            plan_.members.push_back(member);
+            add_member(make_contribution(i, 10 + i * 3, options_.vector_count));
         }
-        std::ranges::sort(plan_.members, {}, &consensus::PlanMember::peer);
-        plan_.leader = nodes_[0]->id();
+        order_members();
         for (std::size_t i = 0; i < trainers; ++i) {
             plan_.parts.push_back({i * chunk, chunk, place(i)});
             plan_.standby.push_back(place(i));
@@ -93,9 +82,9 @@ TEST_F(ExchangeSums, a_rest_is_kept_until_the_step_is_decided) {
     const consensus::FinishedPart first = members_[0]->exchange->finished().at(0);
     consensus::RoundPlan again = plan_;
     again.ballot = 1;
-    members_[0]->begin_as(again, numbered_digest(1), inputs_[0]);
+    members_[0]->begin_as(again, Digest{{1}}, inputs_[0]);
     EXPECT_NE(members_[0]->rests().find(first), nullptr);
-    members_[0]->open_step.previous = numbered_digest(7);
+    members_[0]->open_step.previous = Digest{{7}};
     members_[0]->forget_inputs();
     EXPECT_EQ(members_[0]->rests().find(first), nullptr);
     EXPECT_EQ(members_[0]->rests().bytes(), 0u);

@@ -34,16 +34,9 @@ class ExchangeTest : public ExchangeGroup {
         plan_.codec = static_cast<std::uint32_t>(codec);
         plan_.reduce_ms = 4000;
         plan_.round_ms = 8000;
-        for (std::size_t i = 0; i < count; ++i) {
-            inputs_.push_back(i < 3 ? make_contribution(i, 10 + i * 3, elements) : nullptr);
-            consensus::PlanMember member;
-            member.peer = nodes_[i]->id();
-            member.aggregator = i == 3;
-            if (inputs_[i]) member.input = inputs_[i]->input;
-            plan_.members.push_back(member);
-        }
-        std::ranges::sort(plan_.members, {}, &consensus::PlanMember::peer);
-        plan_.leader = nodes_[0]->id();
+        for (std::size_t i = 0; i < count; ++i)
+            add_member(i < 3 ? make_contribution(i, 10 + i * 3, elements) : nullptr, i == 3);
+        order_members();
         for (std::size_t i = 0; i < count; ++i) plan_.standby.push_back(place(i));
     }
     // Parts of equal size, owned by these nodes in turn.

@@ -112,6 +112,12 @@ class ValidatorsTest : public testing::Test {
             decision, std::make_shared<const consensus::RoundPlan>(round.plan()), nullptr);
         return round;
     }
+    // Voters 1 and 2 answer all checks of the round.
+    void have_two_answer_all(const RoundOfValues& round) {
+        for (const std::uint32_t voter : {1u, 2u})
+            for (std::uint32_t target = 0; target < 4; ++target)
+                if (target != voter) say(voter, finding_method, round.finding(voter, target, 1));
+    }
     void expect_only(OrderKind kind, Offence offence, std::uint32_t subject) const {
         ASSERT_EQ(proposed_.size(), 1u);
         EXPECT_EQ(proposed_.front().kind, kind);
@@ -192,12 +198,8 @@ TEST_F(ValidatorsTest, who_answers_no_check_is_put_on_probation_by_several_who_s
     std::vector<RoundOfValues> rounds;
     for (std::uint64_t step = 4; step < 18; ++step) {
         rounds.push_back(certify(step, 1));
-        // The other two answer everything; with this peer, which is drawn as well, nobody is
-        // strict.
-        for (const std::uint32_t voter : {1u, 2u})
-            for (std::uint32_t target = 0; target < 4; ++target)
-                if (target != voter)
-                    say(voter, finding_method, rounds.back().finding(voter, target, 1));
+        // With this peer, which is drawn as well, nobody is strict.
+        have_two_answer_all(rounds.back());
     }
     EXPECT_TRUE(proposed_.empty());  // our word alone
     for (const RoundOfValues& round : rounds) say(1, silence_method, round.testimony(1, watched));
@@ -215,16 +217,13 @@ TEST_F(ValidatorsTest, who_answers_checks_late_is_not_thought_silent) {
     std::vector<RoundOfValues> rounds;
     for (std::uint64_t step = 4; step < 18; ++step) {
         rounds.push_back(certify(step, 1));
-        for (const std::uint32_t voter : {1u, 2u})
-            for (std::uint32_t target = 0; target < 4; ++target)
-                if (target != voter)
-                    say(voter, finding_method, rounds.back().finding(voter, target, 1));
+        have_two_answer_all(rounds.back());
         if (step % 2 == 1) continue;
         const RoundOfValues& old = rounds[rounds.size() < 6 ? 0 : rounds.size() - 6];
         for (std::uint32_t target = 0; target < watched; ++target)
             say(watched, finding_method, old.finding(watched, target, 1));
     }
-    // One voter's word is not enough: this peer has not said so.
+    // This peer does not call it silent, and the word of the other voter alone is not enough.
     for (const RoundOfValues& round : rounds) say(1, silence_method, round.testimony(1, watched));
     EXPECT_TRUE(proposed_.empty());
 }
