@@ -13,8 +13,8 @@
 //             and without an outer momentum
 //
 // Each with 4 peers; sparse and overlap also with 16, sums with 16 alone (`--only sums_32`: with
-// 32). Bytes are those delivered to all, with every
-// header, status and certificate, from the first step to the last.
+// 32). Bytes are those delivered to all, with every header, status and certificate, from the first
+// step to the last.
 //
 // `--albert`: a small ALBERT that reads the King James Bible instead, 4 peers:
 //

@@ -19,7 +19,7 @@ class Pace {
     // 0: nothing is measured.
     double samples_per_s() const { return seconds_ > 0 ? samples_ / seconds_ : 0; }
     double samples_of_micro_batch() const { return count_ > 0 ? samples_ / count_ : 0; }
-    // The measurement has samples and seconds, more than 0 of both.
+    // Seconds of a sample in the quickest micro-batch of this process.
     double quickest_s() const { return quickest_s_; }
 
   private:
